@@ -53,6 +53,8 @@ class Supervisor:
         """Accepted connections that no process has yet."""
         self._closing: set[asyncio.Task[None]] = set()
         """For each connection of a process that has died, what waits for its client."""
+        self._pauses = False
+        """Whether nothing is accepted, as resources have run out."""
         self._serves, self._stops = asyncio.Event(), asyncio.Event()
         """Set when the first process is ready, and when a signal arrives."""
         self._signal = 0
@@ -85,7 +87,7 @@ class Supervisor:
                 code = 0 if self._stops.is_set() else int(done.pop().result())
                 for task in tasks:
                     task.cancel()
-                self._listen(False)
+                self._listen()
                 self._listener.close()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._grace + TIME_TO_END):
@@ -103,7 +105,7 @@ class Supervisor:
         """
         self._signal = number
         self._stops.set()
-        self._listen(False)
+        self._listen()
         for worker in self._workers:
             for connection in worker.channel.at(Stage.GIVEN):
                 with suppress(OSError):  # the client is gone
@@ -155,7 +157,7 @@ class Supervisor:
             task = asyncio.create_task(close_after_client(connection))
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
-        self._listen(bool(self._ready))
+        self._listen()
         self._hand_out()
         return requests
 
@@ -171,16 +173,16 @@ class Supervisor:
             self._serves.set()
             told = {"url": url_of(self._listener), "models": self._names, "processes": self._count}
             tell(self._logger, "serving", **told)
-        self._listen(True)
+        self._listen()
         self._hand_out()
         fair = sum(map(_load, self._ready)) // len(self._ready)
         for each in self._ready:
             each.channel.release(max(0, _load(each) - fair))
 
-    def _listen(self, is_wanted: bool) -> None:
+    def _listen(self) -> None:
         """Start or stop accepting. Connections wait in the listening socket while no process is ready."""
         loop = asyncio.get_running_loop()
-        if is_wanted and not self._stops.is_set():
+        if self._ready and not self._pauses and not self._stops.is_set():
             loop.add_reader(self._listener, self._accept)
         elif self._listener.fileno() != -1:
             loop.remove_reader(self._listener)
@@ -193,9 +195,14 @@ class Supervisor:
             if not lacks_resources(error):
                 return  # none waits, or its client is gone
             tell(self._logger, "no connections accepted", error=error.strerror, pause=PAUSE)
-            self._listen(False)
-            asyncio.get_running_loop().call_later(PAUSE, lambda: self._listen(bool(self._ready)))
+            self._pauses = True
+            self._listen()
+            asyncio.get_running_loop().call_later(PAUSE, self._end_pause)
         self._hand_out()
+
+    def _end_pause(self) -> None:
+        self._pauses = False
+        self._listen()
 
     def _hand_out(self) -> None:
         """Give each waiting connection to the process with the fewest, or close it if none has room."""

@@ -9,12 +9,16 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
+from datetime import datetime
 from http.client import HTTPConnection
+from itertools import pairwise
 
 import psutil
 import pytest
 from programs import children_of, running, wait_until
 from services import ask, clients_of, serving
+
+from parser.service.listening import PAUSE
 
 pytestmark = pytest.mark.extended
 httpx = pytest.importorskip("httpx")
@@ -120,14 +124,20 @@ def test_a_process_that_can_not_be_started_is_tried_again(model):
 
 
 def test_connections_wait_while_the_supervisor_has_no_descriptors(model):
-    with two_processes(model) as (service, _):
-        with closing(HTTPConnection("127.0.0.1", service.port)) as connection:
-            with without_descriptors(service):
-                connection.connect()
-                for _ in range(2):
-                    assert service.next("no connections accepted")["error"] == "Too many open files"
-            assert ask(connection)[0] == 200
-        assert service.lines.qsize() < 3
+    """The log has a line for each second, even if a process ends meanwhile."""
+    with (
+        two_processes(model) as (service, process),
+        closing(HTTPConnection("127.0.0.1", service.port)) as connection,
+    ):
+        with without_descriptors(service):
+            connection.connect()
+            missing = [service.next("no connections accepted")]
+            os.kill(process, signal.SIGKILL)
+            missing += [service.next("no connections accepted") for _ in range(2)]
+        assert ask(connection)[0] == 200
+    assert {line["error"] for line in missing} == {"Too many open files"}
+    times = [datetime.fromisoformat(line["time"]) for line in missing]
+    assert all((later - earlier).total_seconds() > 0.9 * PAUSE for earlier, later in pairwise(times))
 
 
 def test_nothing_is_in_the_file_system(model, tmp_path, monkeypatch):
