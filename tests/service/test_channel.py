@@ -10,7 +10,7 @@ import pytest
 from programs import no_descriptors_left
 
 from parser.service.listening import READY, GivenConnections, Giver
-from parser.service.stages import Stage, Stages, stages_of_worker
+from parser.service.stages import RESERVED, Stage, Stages, stages_of_worker
 
 
 @pytest.fixture
@@ -152,3 +152,11 @@ def test_a_process_without_descriptors_takes_a_connection_later(giver, given_to,
             assert accepted.getpeername() == client.getsockname()
             with pytest.raises(BlockingIOError):  # no connection was reported as closed
                 giver.hear()
+
+
+def test_the_last_descriptors_are_left_for_new_processes():
+    with closing(Stages(RESERVED)) as full, pytest.raises(OSError, match=r"open files") as error:
+        full.check_room()
+    assert error.value.errno == errno.EMFILE
+    with closing(Stages(RESERVED + 500)) as free:
+        free.check_room()
