@@ -6,14 +6,20 @@ It is a process of its own, so that it does not wait for other threads of the te
 import sys
 import threading
 import time
+from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 
 PAUSE = 0.01
 
 
 def live(connection: HTTPConnection) -> bytes:
+    """The answer. Raises HTTPException if the process that was asked has died."""
     connection.request("GET", "/live")
-    return connection.getresponse().read()
+    answer = connection.getresponse()
+    text = answer.read()
+    if answer.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        raise HTTPException(text)
+    return text
 
 
 def main(port: int) -> None:
@@ -24,7 +30,7 @@ def main(port: int) -> None:
         began = time.monotonic()
         try:
             answer = live(connection)
-        except (OSError, HTTPException):  # the process at the other end has died
+        except (OSError, HTTPException):
             connection.close()
             answer = live(connection)
         print(time.monotonic() - began, flush=True)
