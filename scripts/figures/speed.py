@@ -342,7 +342,7 @@ def processes() -> str:
     commands = {
         "training in batches of 256": "batch_size=256 --turns",
         "training in batches of 64": "batch_size=64 --turns",
-        "`parse`, 50,000 sentences": "--turns 5",
+        "`parse`, 50,000 sentences": "en_ewt-ud-train.conllu --turns 5",
         "`parse-corpus`, 200,000 sentences": "--ray",
     }
     lines = []

@@ -215,11 +215,12 @@ def processor_seconds(pid: int | None) -> float:
     return sum(one.user + one.system for one in times)
 
 
+PROCESSOR = "processor seconds in 1,000 sentences"
 VALUES: dict[str, Callable[[Measured], float]] = {
     "sentences/s": lambda one: one.per_second,
     "p50 in ms": lambda one: one.quantile(0.5),
     "p99 in ms": lambda one: one.quantile(0.99),
-    "processor seconds in 1,000 sentences": lambda one: 1000 * one.processor / len(one.latencies),
+    PROCESSOR: lambda one: 1000 * one.processor / len(one.latencies),
 }
 
 
@@ -247,12 +248,13 @@ def main() -> None:
 
     rounds = list(in_turns({name: partial(run, name) for name in services}, given.turns))
     of_turns = {name: [each[name] for each in rounds] for name in services}
+    values = VALUES if given.pid else {what: of for what, of in VALUES.items() if what != PROCESSOR}
     for name, turns in of_turns.items():
-        known = {what: list(map(of, turns)) for what, of in VALUES.items() if not np.isnan(of(turns[0]))}
+        known = {what: list(map(of, turns)) for what, of in values.items()}
         print(f"{name}: " + ", ".join(f"{what} {median_of(of_turn):.1f}" for what, of_turn in known.items()))
     first, *others = services
     for other in others:
-        for what, of in VALUES.items():
+        for what, of in values.items():
             ours, theirs = (list(map(of, of_turns[name])) for name in (first, other))
             print(f"{first} over {other}, {what}: {ratio_of(ours, theirs, interleaved=True)}")
 
