@@ -36,6 +36,7 @@ from parser.tables.treebank_report import LARGE, TreebankScore, mean_score, read
 
 PUBLISHED, PUBLISHED_OF_FEW = "accuracy/udpipe-ud-2.5.json", "accuracy/udpipe-conll-2018.json"
 """The scores that UDPipe's authors publish for its models, and those at CoNLL 2018."""
+PUBLISHED_BY_STANZA = "accuracy/stanza-ud-2.12.json"
 GIVEN: tuple[Given, ...] = OF_TEXT, OF_TOKENS
 TRAINING = {
     "Ancient Greek PTNK": (727, 18_440),
@@ -405,16 +406,28 @@ class _Trained(NamedTuple):
 def _trained(others: str) -> Iterator[_Trained]:
     """The trained treebanks with their scores. others: file with published scores."""
     published = read_published(MEASUREMENTS / others)
-    index = (MEASUREMENTS / "accuracy/all-treebanks.json").read_text(encoding="utf-8")
-    for model in json.loads(index)["models"]:
+    for model in _models():
         scores = {score["from"]: score for score in model["scores"] if score["on"] == "test"}
         yield _Trained(
-            model["treebank"].removeprefix("UD_").replace("_", " ").replace("-", " "),
+            _title(model),
             model["training_words"],
             model["seconds"] / 60,
             {given: TreebankScore(scores[given]["las"], scores[given].get("las_error")) for given in GIVEN},
             {given: published.las(model["treebank"], given) for given in GIVEN},
         )
+
+
+def _models() -> list[Row]:
+    """The models of `stack-parser train-all`."""
+    index = (MEASUREMENTS / "accuracy/all-treebanks.json").read_text(encoding="utf-8")
+    models: list[Row] = json.loads(index)["models"]
+    return models
+
+
+def _title(model: Row) -> str:
+    """The treebank of a model."""
+    name: str = model["treebank"]
+    return name.removeprefix("UD_").replace("_", " ").replace("-", " ")
 
 
 def all_treebanks() -> str:
@@ -446,6 +459,36 @@ def all_treebanks() -> str:
         f"average of the {len(large)} of these with {LARGE:,} words or more": large,
     }
     return table(header, [*lines, *([name, "", *scores(treebank), ""] for name, treebank in means.items())])
+
+
+def raw_text_beside_stanza() -> str:
+    """Scores from raw text of this program and of Stanza, each pair in one cell."""
+    measures: dict[str, TextMeasure] = {
+        "tokens": "tokens",
+        "sentences": "sentences",
+        "words": "words",
+        "UPOS": "upos",
+        "UFeats": "ufeats",
+        "lemmas": "lemmas",
+        "LAS": "las",
+    }
+    stanza = read_published(MEASUREMENTS / PUBLISHED_BY_STANZA).scores
+    lines: list[list[str]] = []
+    differences: dict[str, list[float]] = {name: [] for name in measures}
+    for model in _models():
+        if theirs := stanza.get(model["treebank"]):
+            [ours] = (each for each in model["scores"] if (each["from"], each["on"]) == (OF_TEXT, "test"))
+            line = [_title(model)]
+            for name, measure in measures.items():
+                if measure in ours:  # the treebank has such a column
+                    pair = ours[measure], theirs[OF_TEXT][measure]
+                    line.append("{:.2f} / {:.2f}".format(*pair))
+                    differences[name].append(pair[0] - pair[1])
+                else:
+                    line.append("")
+            lines.append(line)
+    means = (f"{mean(each):+.2f}" for each in differences.values())
+    return table(("ours / Stanza's", *measures), [*sorted(lines), ["mean difference", *means]])
 
 
 def few_sentences() -> str:
@@ -549,6 +592,7 @@ FIGURES: dict[str, Callable[[], str]] = {
         [(TEXT_MEASURES[measure], f"text {measure}") for measure in RAW_TEXT],
         (*TREEBANKS, "shipped treebank"),
     ),
+    "raw-text-beside-stanza": raw_text_beside_stanza,
     "raw-text-beside-udpipe": raw_text_beside_udpipe,
     "search": RunTable("search", (LAS[0], MINUTES)),
     "several-treebanks": several_treebanks,
