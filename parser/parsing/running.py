@@ -18,7 +18,7 @@ from parser.networks.transformer.architecture import NeedsPyTorchError
 from parser.parsing.constrained_steps import ConstrainedSentence, TransitionArrays
 from parser.parsing.constraints import ConstraintReader, LabelChoices, SentenceConstraints
 from parser.parsing.parsed_tree import Arcs
-from parser.parsing.predicted_tags import Vote, predicted_tags, votes_of
+from parser.parsing.predicted_tags import TagChoice, TagScores
 from parser.parsing.probabilities import arc_probabilities
 from parser.parsing.reparsing import Reparser, opinions
 from parser.parsing.scheduler import Request
@@ -67,15 +67,16 @@ class Encoding:
 
     def __init__(self, model: Model, reparser: Reparser | None):
         self._read, self._reparser = ConstraintReader(model).read, reparser
+        self._choose_tags = TagChoice([each.vocabulary for each in model.members])
 
     def __call__(
         self,
         requests: Sequence[Request],
         words: Any,
-        votes: Sequence[Mapping[str, Vote]],
+        tag_scores: Sequence[TagScores],
         opinions_of: Callable[[], Sequence[SecondOpinion | None]],
     ) -> Encoded:
-        tags = predicted_tags(votes, [request.sentence for request in requests])
+        tags = self._choose_tags(tag_scores, [request.sentence for request in requests])
         constraints = [
             self._read(request.sentence, request.options, tags_of_words)
             if request.options.are_constrained
@@ -108,17 +109,13 @@ class HostRunner:
 
     def encode(self, requests: Sequence[Request]) -> Encoded:
         words = self._parser.encode([request.sentence for request in requests])
-        is_only = len(words) == 1
-        votes = [
-            votes_of(model.vocabulary, of_model.tag_scores, is_only)
-            for model, of_model in zip(self._parser.models, words, strict=True)
-        ]
         scoring = [
             (model.arcs, of_model)
             for model, of_model in zip(self._parser.models, words, strict=True)
             if model.arcs
         ]
-        return self._encoding(requests, words, votes, lambda: opinions(scoring))
+        tag_scores = [of_model.tag_scores for of_model in words]
+        return self._encoding(requests, words, tag_scores, lambda: opinions(scoring))
 
     def join(self, encoded: Encoded) -> None:
         self._encoded.append(encoded)

@@ -6,8 +6,10 @@ import json
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import torch
@@ -18,7 +20,7 @@ from parser.batching.functional import refuse_unsupported, set_precision
 from parser.config.data_folder import data_path
 from parser.evaluation.calibration import fit_calibration
 from parser.evaluation.evaluate import evaluate, evaluate_text
-from parser.evaluation.measures import shown
+from parser.evaluation.measures import NAMES, OF_COLUMNS, OF_PREDICTED, shown
 from parser.evaluation.scores import Scores
 from parser.models.model_files import SCORES
 from parser.models.network_model import NetworkModel, load_network
@@ -73,6 +75,8 @@ FEW_STEPS, ENOUGH_STEPS = 500, 1000
 BONUSES = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 BONUS_WITHOUT_DEV = 2.0
 """A value in the middle of `BONUSES`: without dev, there is nothing to fit the bonus on."""
+ANALYSES_BONUSES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0)
+"""The last one: a form that training has seen gets no other analysis."""
 
 
 class Plan(NamedTuple):
@@ -211,9 +215,9 @@ def train(
 def _best_on_dev(
     config: Config, run: Path, dev: list[Sentence], training: TrainingState, processes: ProcessGroup
 ) -> Scores | None:
-    """The dev scores of the best model, after fitting its bonus and calibration if the config asks for it.
+    """The dev scores of the best model, after fitting its bonuses and calibration if the config asks for it.
 
-    Without a dev set, there are no scores and no calibration, and the bonus is a constant.
+    Without a dev set, there are no scores and no calibration, and the bonuses are constants.
     """
     arcs = config.parser.network.arcs
     best = training.progress.best if dev else None
@@ -223,6 +227,8 @@ def _best_on_dev(
             best = fit_bonus(model, dev, run / BEST_MODEL)
         else:
             set_bonus(model, BONUS_WITHOUT_DEV, run / BEST_MODEL)
+    if processes.is_first and config.parser.network.tags.predict and dev:
+        best = fit_analyses(load_network(run / BEST_MODEL, training.step.device), dev, run / BEST_MODEL)
     if processes.is_first and config.parser.calibration is None and dev:
         model = load_network(run / BEST_MODEL, training.step.device)  # with its bonus
         fit_calibration(model, dev, run / BEST_MODEL)
@@ -379,3 +385,24 @@ def set_bonus(model: NetworkModel, bonus: float | None, folder: Path, **scores: 
     """Replace the model in a folder by one with this bonus. scores: changes to its `scores.json`."""
     about = json.loads((folder / SCORES).read_text(encoding="utf-8"))
     with_bonus(model, bonus).save(folder, about | scores)
+
+
+def fit_analyses(model: NetworkModel, dev: Sequence[Sentence], folder: Path) -> Scores:
+    """Set `Analyses.bonus` of the model in a folder to the value with the best tags and lemmas on dev.
+
+    Returns the scores on dev.
+    """
+    measures = [measure for measure in OF_COLUMNS if OF_PREDICTED.get(measure) in model.vocabulary.predicted]
+    scored = {bonus: evaluate(with_analyses_bonus(model, bonus), dev) for bonus in ANALYSES_BONUSES}
+    bonus, best = max(scored.items(), key=lambda each: fmean(map(each[1].percent, measures)))
+    about = json.loads((folder / SCORES).read_text(encoding="utf-8"))
+    with_analyses_bonus(model, bonus).save(folder, about | {"dev": best.as_dict()})
+    told = ", ".join(f"{NAMES[measure]} {best.percent(measure):.2f}" for measure in measures)
+    say(f"dev {told}, with a bonus of {bonus:g} for analyses of the same form in train")
+    return best
+
+
+def with_analyses_bonus(model: NetworkModel, bonus: float) -> NetworkModel:
+    """The model with another `Analyses.bonus`."""
+    analyses = replace(model.vocabulary.analyses, bonus=bonus)
+    return replace(model, vocabulary=replace(model.vocabulary, analyses=analyses))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from parser.system.console import quoted
+from parser.treebank.analyses import BONUS, Analyses, Combination
 from parser.treebank.lemma_rules import is_rule, lemma_rule
 from parser.treebank.sentence import BLANK, WORD_COLUMNS, Sentence, annotation_columns, lifted_label_fault
 
@@ -108,6 +109,8 @@ class Vocabulary:
     """Numbers of the labels that occur on arcs between words."""
     predicted: Mapping[str, Lexicon] = field(default_factory=dict)
     """A lexicon for each column that the parser predicts."""
+    analyses: Analyses = field(default_factory=Analyses)
+    """The combinations of the predicted columns' values."""
     treebank: str = ""
     """The treebank of sentences that name none; read only with the column `TREEBANK`."""
     for_transformer: WordSource | None = field(default=None, compare=False)
@@ -146,8 +149,10 @@ class Vocabulary:
             name: Lexicon.of(string for one in sentences for string in predicted_strings_of(one, name))
             for name in predicted
         }
+        analyses = Analyses.of(_analysed_words(sentences, of_predicted)) if of_predicted else Analyses()
         treebank = sentences[0].treebank if sentences else ""
-        return cls(lexicons, labels, frozenset(on_root), frozenset(between_words), of_predicted, treebank)
+        roots, others = frozenset(on_root), frozenset(between_words)
+        return cls(lexicons, labels, roots, others, of_predicted, analyses, treebank)
 
     def extended(self, other: Vocabulary) -> Vocabulary:
         """The vocabulary with new entries of another one, of the same columns, appended to its lexicons."""
@@ -156,12 +161,23 @@ class Vocabulary:
         def numbers(known: frozenset[int], others: frozenset[int]) -> frozenset[int]:
             return known | {labels.number(other.labels.string(number)) for number in others}
 
+        predicted = {
+            name: lexicon.extended(other.predicted[name]) for name, lexicon in self.predicted.items()
+        }
+
+        def analysed_words() -> Iterator[tuple[str, Combination]]:
+            yield from self.analyses.words()
+            for form, combination in other.analyses.words():
+                values = zip(other.predicted.values(), combination, strict=True)
+                yield form, _combination(predicted, [lexicon.strings[index] for lexicon, index in values])
+
         return Vocabulary(
             {name: lexicon.extended(other.columns[name]) for name, lexicon in self.columns.items()},
             labels,
             numbers(self.root_labels, other.root_labels),
             numbers(self.word_labels, other.word_labels),
-            {name: lexicon.extended(other.predicted[name]) for name, lexicon in self.predicted.items()},
+            predicted,
+            Analyses.of(analysed_words(), self.analyses.bonus),
             other.treebank,
             self.for_transformer,
         )
@@ -181,10 +197,18 @@ class Vocabulary:
             "root_labels": sorted(self.root_labels),
             "word_labels": sorted(self.word_labels),
             "predicted": {name: list(lexicon.strings) for name, lexicon in self.predicted.items()},
+            **({"analyses": self._analyses_as_json()} if self.predicted else {}),
             # Only if it is read: checkpoints identify data by a hash, which must not depend on file names.
             **({"treebank": self.treebank} if TREEBANK in self.columns else {}),
         }
         return json.dumps(content, ensure_ascii=False, indent=0)
+
+    def _analyses_as_json(self) -> dict[str, Any]:
+        return {
+            "bonus": self.analyses.bonus,
+            "combinations": [",".join(map(str, each)) for each in self.analyses.combinations],
+            "forms": {form: ",".join(map(str, own)) for form, own in self.analyses.of_form.items()},
+        }
 
     @classmethod
     def from_json(cls, text: str) -> Vocabulary:
@@ -212,8 +236,54 @@ class Vocabulary:
                 if not (is_rule(value) if is_rules else value and not BREAKS & {*value}):
                     raise ValueError(f"predicted {name}: {quoted(value)} cannot be written")
         predicted = {name: Lexicon(values) for name, values in content.predicted.items()}
+        analyses = _analyses_in(content.analyses, predicted)
         on_root, between_words = frozenset(content.root_labels), frozenset(content.word_labels)
-        return cls(columns, Lexicon(content.labels), on_root, between_words, predicted, content.treebank)
+        labels = Lexicon(content.labels)
+        return cls(columns, labels, on_root, between_words, predicted, analyses, content.treebank)
+
+
+def _analysed_words(
+    sentences: Sequence[Sentence], predicted: Mapping[str, Lexicon]
+) -> Iterator[tuple[str, Combination]]:
+    """The form and the combination of each word."""
+    for sentence in sentences:
+        columns = [predicted_strings_of(sentence, name) for name in predicted]
+        for form, *values in zip(sentence.forms, *columns, strict=True):
+            yield form, _combination(predicted, values)
+
+
+def _combination(predicted: Mapping[str, Lexicon], values: Sequence[str]) -> Combination:
+    """The combination of a value of each predicted column. All values are known."""
+    return tuple(lexicon.number(value) - 1 for lexicon, value in zip(predicted.values(), values, strict=True))
+
+
+def _analyses_in(content: _AnalysesContent, predicted: Mapping[str, Lexicon]) -> Analyses:
+    """Raises ValueError if a number stands for nothing."""
+    sizes = [len(lexicon.strings) for lexicon in predicted.values()]
+    combinations = [tuple(map(int, each.split(","))) for each in content.combinations]
+    for each in combinations:
+        if len(each) != len(sizes) or not all(
+            0 <= index < size for index, size in zip(each, sizes, strict=True)
+        ):
+            raise ValueError(f"analyses: {quoted(','.join(map(str, each)))} is no combination of values")
+    of_form = {form: tuple(map(int, own.split(","))) for form, own in content.forms.items()}
+    for form, own in of_form.items():
+        if not all(0 <= number < len(combinations) for number in own):
+            raise ValueError(f"analyses: a combination of {quoted(form)} is missing")
+    return Analyses(tuple(combinations), of_form, content.bonus)
+
+
+Numbers = Annotated[str, Field(pattern=r"^\d{1,9}(,\d{1,9})*$")]
+
+
+class _AnalysesContent(BaseModel):
+    """The JSON of `Analyses`. Numbers are joined by commas, which takes less room than lists."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    bonus: float = Field(BONUS, ge=0, allow_inf_nan=False)
+    combinations: list[Numbers] = []
+    forms: dict[str, Numbers] = {}
 
 
 class _Content(BaseModel):
@@ -227,4 +297,5 @@ class _Content(BaseModel):
     root_labels: list[int]
     word_labels: list[int]
     predicted: dict[str, list[str]]
+    analyses: _AnalysesContent = _AnalysesContent()
     treebank: str = ""

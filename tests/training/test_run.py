@@ -15,7 +15,14 @@ from parser.system.interruption import StoppedError
 from parser.training import loop
 from parser.training import run as training_run
 from parser.training.config import read_config
-from parser.training.run import BONUS_WITHOUT_DEV, BONUSES, fit_bonus, train_and_score
+from parser.training.run import (
+    ANALYSES_BONUSES,
+    BONUS_WITHOUT_DEV,
+    BONUSES,
+    fit_bonus,
+    train_and_score,
+    with_analyses_bonus,
+)
 from parser.treebank.conllu import read_treebank
 
 CPU = torch.device("cpu")
@@ -142,3 +149,14 @@ def test_if_none_is_better_the_trees_are_the_parsers_own(run, tmp_path, monkeypa
     monkeypatch.setattr(training_run, "BONUSES", (0.0, 0.1))
     assert fit_bonus(model, DEV, tmp_path).las == own
     assert load_network(tmp_path, CPU).settings.network.arcs.bonus is None
+
+
+@pytest.mark.extended
+def test_the_bonus_of_analyses_suits_dev(run):
+    result, folder = run
+    model = load_network(folder, CPU)
+    scores = {bonus: evaluate(with_analyses_bonus(model, bonus), DEV) for bonus in ANALYSES_BONUSES}
+    kept = scores[model.vocabulary.analyses.bonus]
+    assert kept.percent("upos") == max(each.percent("upos") for each in scores.values())
+    assert result["dev"]["upos"] == pytest.approx(kept.percent("upos"))
+    assert result["dev"]["las"] == pytest.approx(kept.las)

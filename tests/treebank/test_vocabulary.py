@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from plain_parser import sentence
 
 from parser.batching.ragged import Ragged
+from parser.treebank.lemma_rules import lemma_rule
 from parser.treebank.tokens import Tokens, encode_heads, encode_labels, encode_tokens
 from parser.treebank.vocabulary import PRETRAINED, UNKNOWN, Lexicon, Vocabulary
 
@@ -83,6 +84,43 @@ def test_case_folding():
 def test_json_does_not_depend_on_the_order_of_sets():
     labels = Lexicon("abcdefghijk")
     assert len({Vocabulary({}, labels, frozenset(n), frozenset(n)).as_json() for n in ([1, 9], [9, 1])}) == 1
+
+
+TAGGED = {**CONTENT, "predicted": {"upos": ["NOUN", "VERB"], "feats": ["_", "Number=Sing"]}}
+
+
+def test_analyses_are_kept_and_extended():
+    """The numbers of the other treebank's values differ."""
+    first, other = (Vocabulary.build([each], ["form"], predicted=["upos", "lemma"]) for each in TRAIN)
+    both = Vocabulary.from_json(first.extended(other).as_json())
+    found = {
+        (
+            form,
+            *(lexicon.strings[index] for lexicon, index in zip(both.predicted.values(), each, strict=True)),
+        )
+        for form, each in both.analyses.words()
+    }
+    words = [
+        (form, upos, lemma)
+        for one in TRAIN
+        for form, upos, lemma in zip(one.forms, one.upos, one.lemmas, strict=True)
+    ]
+    assert found == {(form, upos, lemma_rule(form, lemma)) for form, upos, lemma in words}
+
+
+@pytest.mark.parametrize(
+    ("analyses", "message"),
+    [
+        ({"combinations": ["0,2"]}, "'0,2' is no combination"),
+        ({"combinations": ["0"]}, "'0' is no combination"),
+        ({"combinations": ["0,1"], "forms": {"a": "0,1"}}, "a combination of 'a' is missing"),
+        ({"combinations": ["-1,1"]}, "should match pattern"),
+        ({"combinations": ["0,1"], "bonus": -1}, "greater than or equal to 0"),
+    ],
+)
+def test_invalid_analyses_are_refused(analyses, message):
+    with pytest.raises(ValueError, match=message):
+        Vocabulary.from_json(json.dumps({**TAGGED, "analyses": analyses}))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from parser.batching.device import to_device
 from parser.models.network_model import NetworkModel
 from parser.networks.scorers import LengthGroup, groups_of
 from parser.networks.stack_parser import EncodedSentences, StackParser, WordVectors
-from parser.parsing.predicted_tags import Vote
+from parser.parsing.predicted_tags import TagScores
 from parser.parsing.pytorch.running_batch import RunningBatch
 from parser.parsing.reparsing import MAX_WORDS
 from parser.parsing.running import Done, Encoded, Encoding, Running
@@ -20,7 +20,7 @@ from parser.parsing.scheduler import Request
 from parser.runtime.arcs import SecondOpinion
 from parser.runtime.reference import Floats
 from parser.treebank.tokens import encode_tokens
-from parser.treebank.vocabulary import UNKNOWN, Vocabulary
+from parser.treebank.vocabulary import Vocabulary
 
 GROUP = 256
 """Most sentences that are encoded together. More gain little, and let others wait longer."""
@@ -75,37 +75,23 @@ class DeviceRunner:
 def encoded(model: NetworkModel, encoding: Encoding, requests: Sequence[Request]) -> Encoded:
     """The sentences as the models encode them on their device."""
     sentences = [request.sentence for request in requests]
-    by_model, votes, scoring = [], [], []
+    by_model, by_column, scoring = [], [], []
     for member in model.members:
         tokens = encode_tokens(member.vocabulary, sentences)
         words, tag_scores = member.network.encode_distinct(tokens)
         by_model.append(EncodedSentences(tokens, words))
-        votes.append(_votes_of(member.vocabulary, words, tag_scores, len(model.members) == 1))
+        by_column.append(_on_host_by_column(member.vocabulary, words, tag_scores))
         if member.network.arcs:
             scoring.append((member.network, words))
     lengths = by_model[0].tokens.lengths
-    return encoding(requests, by_model, votes, lambda: opinions(scoring, lengths))
+    return encoding(requests, by_model, by_column, lambda: opinions(scoring, lengths))
 
 
-def _votes_of(
-    vocabulary: Vocabulary, words: WordVectors, tag_scores: Sequence[Tensor], is_only: bool
-) -> dict[str, Vote]:
-    """The votes of a model, by column. tag_scores: see `StackParser.encode_distinct`. is_only: whether no
-    other model votes."""
+def _on_host_by_column(vocabulary: Vocabulary, words: WordVectors, tag_scores: Sequence[Tensor]) -> TagScores:
+    """tag_scores: see `StackParser.encode_distinct`."""
     row = to_device(words.row[:-2], words.table.device)
-    known = [scores[:, UNKNOWN + 1 :] for scores in tag_scores]
-    best = (
-        torch.stack([scores.argmax(1).index_select(0, row) for scores in known]).cpu().numpy()
-        if known
-        else ()
-    )
-    votes = {}
-    for (name, lexicon), of_column, scores in zip(vocabulary.predicted.items(), best, known, strict=True):
-        shares = (
-            None if is_only else scores.softmax(1, dtype=torch.float32).index_select(0, row).cpu().numpy()
-        )
-        votes[name] = Vote(lexicon.strings, of_column, shares)
-    return votes
+    of_words = (scores.float().index_select(0, row).cpu().numpy() for scores in tag_scores)
+    return dict(zip(vocabulary.predicted, of_words, strict=True))
 
 
 @torch.inference_mode()

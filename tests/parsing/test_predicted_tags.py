@@ -1,0 +1,102 @@
+"""The choice of tags, features and lemmas together, next to plain code."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plain_parser import sentence
+
+from parser.parsing.predicted_tags import SeenAnalyses, TagChoice
+from parser.treebank.analyses import Analyses
+from parser.treebank.vocabulary import Vocabulary
+
+COLUMNS = ["upos", "xpos", "feats", "lemma"], ["upos", "lemma"], ["feats", "lemma"], ["xpos"]
+
+
+@st.composite
+def cases(draw):
+    """Columns, analyses of the forms a to e, and scores of words, some of them unknown."""
+    columns = draw(st.sampled_from(COLUMNS))
+    sizes = draw(st.lists(st.integers(1, 4), min_size=len(columns), max_size=len(columns)))
+    combination = st.tuples(*(st.integers(0, size - 1) for size in sizes))
+    words = draw(st.lists(st.tuples(st.sampled_from("abcde"), combination), min_size=1, max_size=12))
+    # Each value occurs, as in the vocabulary of a treebank.
+    words += [("z", tuple(min(value, size - 1) for size in sizes)) for value in range(max(sizes))]
+    forms = draw(st.lists(st.sampled_from("abcdefg"), max_size=6))
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    scores = [random.normal(size=(len(forms), size)).astype(np.float32) for size in sizes]
+    return columns, Analyses.of(words, draw(st.sampled_from([0.0, 0.5, 2.0, 16.0]))), forms, scores
+
+
+def chosen(columns, analyses, form, scores):
+    """The values of one word. scores: those of each column's values."""
+    own = [analyses.combinations[number] for number in analyses.of_form.get(form, ())]
+
+    def total(combination):
+        return sum(float(of[value]) for of, value in zip(scores, combination, strict=True))
+
+    upos = columns.index("upos") if "upos" in columns else None
+
+    def has_best_upos(combination):
+        return upos is None or combination[upos] == scores[upos].argmax()
+
+    best = max(filter(has_best_upos, analyses.combinations), key=total)
+    independent = tuple(int(of.argmax()) for of in scores)
+    if independent in analyses.combinations:
+        best = independent
+    if own and total(max(own, key=total)) + analyses.bonus >= total(best):
+        best = max(own, key=total)
+    if "lemma" in columns:
+        lemma = columns.index("lemma")
+        fitting = [each[lemma] for each in own if upos is None or each[upos] == best[upos]]
+        if fitting:
+            best = (*best[:lemma], max(fitting, key=lambda rule: scores[lemma][rule]), *best[lemma + 1 :])
+    return best
+
+
+@given(cases())
+def test_all_words_are_chosen_as_one_alone(case):
+    columns, analyses, forms, scores = case
+    found = [of_column.tolist() for of_column in SeenAnalyses(analyses, columns).best(scores, forms)]
+    wanted = [chosen(columns, analyses, form, [of[word] for of in scores]) for word, form in enumerate(forms)]
+    assert list(zip(*found, strict=True)) == wanted
+
+
+TRAIN = [
+    replace(
+        sentence([0, 1, 1], forms=["saw", "saws", "saw"]),
+        upos=("VERB", "NOUN", "NOUN"),
+        feats=("Tense=Past", "Number=Plur", "Number=Sing"),
+        lemmas=("see", "saw", "saw"),
+    )
+]
+
+
+def scores_of(vocabulary, wanted):
+    """Scores that prefer the values of one word. wanted: by column, with their scores."""
+    scores = {}
+    for name, lexicon in vocabulary.predicted.items():
+        scores[name] = np.zeros((1, len(lexicon)), np.float32)
+        for value, score in wanted.get(name, {}).items():
+            scores[name][0, lexicon.number(value)] = score
+    return scores
+
+
+@pytest.mark.parametrize("form", ["saw", "seen"])
+def test_a_verb_has_no_features_of_nouns(form):
+    vocabulary = Vocabulary.build(TRAIN, ["form"], predicted=["upos", "feats", "lemma"])
+    scores = scores_of(vocabulary, {"upos": {"VERB": 3}, "feats": {"Number=Sing": 2, "Tense=Past": 1}})
+    [tags] = TagChoice([vocabulary])([scores], [sentence([0], forms=[form])])
+    assert (tags["upos"], tags["feats"]) == (("VERB",), ("Tense=Past",))
+    assert form == "seen" or tags["lemma"] == ("see",)
+
+
+def test_models_choose_together():
+    vocabulary = Vocabulary.build(TRAIN, ["form"], predicted=["upos", "feats", "lemma"])
+    verb, noun = (
+        scores_of(vocabulary, {"upos": {upos: score}}) for upos, score in (("VERB", 5), ("NOUN", 1))
+    )
+    [tags] = TagChoice([vocabulary, vocabulary])([verb, noun], [sentence([0], forms=["saw"])])
+    assert tags == {"upos": ("VERB",), "feats": ("Tense=Past",), "lemma": ("see",)}
