@@ -197,7 +197,7 @@ class Vocabulary:
             "root_labels": sorted(self.root_labels),
             "word_labels": sorted(self.word_labels),
             "predicted": {name: list(lexicon.strings) for name, lexicon in self.predicted.items()},
-            **({"analyses": self._analyses_as_json()} if self.predicted else {}),
+            **({"analyses": self._analyses_as_json()} if self.analyses.combinations else {}),
             # Only if it is read: checkpoints identify data by a hash, which must not depend on file names.
             **({"treebank": self.treebank} if TREEBANK in self.columns else {}),
         }
