@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, chain, pairwise
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from parser.runtime.layers import softmax
 from parser.runtime.reference import Floats
-from parser.treebank.analyses import Analyses
+from parser.treebank.analyses import Analyses, Combination
 from parser.treebank.lemma_rules import lemma_of
 from parser.treebank.sentence import WORD_COLUMNS, Sentence
 from parser.treebank.vocabulary import UNKNOWN, Vocabulary
 
-Integers = NDArray[np.integer]
 TagScores = Mapping[str, Floats]
 """[W, lexicon] A model's scores of the values of each column that it predicts."""
 UPOS, LEMMA = "upos", "lemma"
@@ -52,13 +49,15 @@ class TagChoice:
         """For each sentence, the values of all words by column. of_models: the scores by each model."""
         forms = list(chain.from_iterable(sentence.forms for sentence in sentences))
         scores = {name: self._together(name, of_models) for name in self._values}
+        best: Iterable[Sequence[int]]
         if self._seen:
-            best = self._seen.best(list(scores.values()), forms)
+            combinations = self._seen.best(list(scores.values()), forms)
+            best = zip(*combinations, strict=True) if forms else [()] * len(scores)
         else:
-            best = [of_column.argmax(1) for of_column in scores.values()]
+            best = (of_column.argmax(1).tolist() for of_column in scores.values())
         strings = {}
         for (name, values), numbers in zip(self._values.items(), best, strict=True):
-            chosen = [values[number] for number in numbers.tolist()]
+            chosen = [values[number] for number in numbers]
             is_rule = WORD_COLUMNS[name].kind == "word"
             strings[name] = list(map(lemma_of, forms, chosen)) if is_rule else chosen
         ends = accumulate(map(len, sentences), initial=0)
@@ -84,102 +83,59 @@ class TagChoice:
 
 
 class SeenAnalyses:
-    """Analyses as arrays.
+    """Chooses combinations of values that training has seen.
 
-    Each word gets the combination of training with the greatest sum of scores; those that its form has had
-    get a bonus. If the form has had lemmas with the UPOS that is chosen, the lemma is one of them.
+    A word gets the one with the greatest sum of scores among those with its best UPOS and those that its form
+    has had, which get a bonus. If the form has had lemmas with the UPOS that is chosen, the lemma is one of
+    them. Mostly the best value of each column is all that, so words are chosen one after the other.
     """
 
     def __init__(self, analyses: Analyses, columns: Sequence[str]):
         """columns: the predicted columns, in the order of the combinations."""
-        self._bonus = np.float32(analyses.bonus)
+        self._analyses = analyses
         self._upos, self._lemma = (columns.index(name) if name in columns else None for name in (UPOS, LEMMA))
-        self._combinations = np.array(analyses.combinations, np.int64)  # [combinations, columns]
         self._number = {combination: number for number, combination in enumerate(analyses.combinations)}
-        self._form = {form: number for number, form in enumerate(analyses.of_form)}
-        counts = [len(own) for own in analyses.of_form.values()]
-        self._count = np.array(counts, np.int64)
-        self._start = np.cumsum(self._count) - self._count
-        self._of_forms = np.fromiter(chain.from_iterable(analyses.of_form.values()), np.int64, sum(counts))
+        self._of_upos: dict[int | None, list[Combination]] = {}
+        for combination in analyses.combinations:
+            self._of_upos.setdefault(self._upos_of(combination), []).append(combination)
+        self._values_of_upos = {upos: np.array(own).T for upos, own in self._of_upos.items()}
 
-    def best(self, scores: Sequence[Floats], forms: Sequence[str]) -> list[Integers]:
-        """[W] for each column: the chosen values. scores: [W, values] of each column."""
-        chosen = self._best_of_all(scores)
-        known = _Candidates.of(self, forms)
-        if not len(known.words):
-            return list(self._combinations[chosen].T)
-        total = _sums(scores, np.arange(len(forms)), self._combinations[chosen])
-        of_candidates = _sums(scores, known.word, self._combinations[known.combination])
-        at = known.first_best(of_candidates)
-        wins = of_candidates[at] + self._bonus >= total[known.words]
-        chosen[known.words[wins]] = known.combination[at[wins]]
-        best = list(self._combinations[chosen].T.copy())
-        if self._lemma is not None:
-            self._choose_known_lemmas(self._lemma, best, scores[self._lemma], known)
-        return best
-
-    def _best_of_all(self, scores: Sequence[Floats]) -> Integers:
-        """[W] The combination with the greatest sum among those with the best UPOS."""
-        best = np.stack([of_column.argmax(1) for of_column in scores], 1)
-        chosen = np.array([self._number.get(tuple(each), -1) for each in best.tolist()], np.int64)
-        rest = np.flatnonzero(chosen < 0)
-        if len(rest):
-            total = np.zeros((len(rest), len(self._combinations)), np.float32)
-            for of_column, values in zip(scores, self._combinations.T, strict=True):
-                total += of_column[rest][:, values]
-            if self._upos is not None:
-                total[best[rest, self._upos, None] != self._combinations[:, self._upos]] = -np.inf
-            chosen[rest] = total.argmax(1)
+    def best(self, scores: Sequence[Floats], forms: Sequence[str]) -> list[Combination]:
+        """The combination of each word. scores: [W, values] of each column."""
+        best = zip(*(of_column.argmax(1).tolist() for of_column in scores), strict=True)
+        chosen = []
+        for word, (form, combination) in enumerate(zip(forms, best, strict=True)):
+            number = self._number.get(combination)
+            own = self._analyses.of_form.get(form, ())
+            if number is None or (own and number not in own):
+                combination = self._chosen([of_column[word] for of_column in scores], combination, own)
+            chosen.append(combination)
         return chosen
 
-    def _choose_known_lemmas(
-        self, lemma: int, best: Sequence[Integers], scores: Floats, known: _Candidates
-    ) -> None:
-        """Replace the rules of lemmas by the best one that the form has had with the chosen UPOS, if any.
+    def _chosen(self, scores: Sequence[Floats], best: Combination, own: Sequence[int]) -> Combination:
+        """The combination of a word.
 
-        lemma: the index of their column. scores: [W, rules]
+        scores: [values] of each column. best: their best values. own: the combinations of its form.
         """
-        values = self._combinations[known.combination]
-        of_candidates = scores[known.word, values[:, lemma]]
-        if self._upos is not None:
-            fits = values[:, self._upos] == best[self._upos][known.word]
-            of_candidates = np.where(fits, of_candidates, -np.inf)
-        at = known.first_best(of_candidates)
-        has_one = of_candidates[at] > -np.inf
-        best[lemma][known.words[has_one]] = values[at[has_one], lemma]
 
+        def total(combination: Combination) -> float:
+            return sum(of_column.item(value) for of_column, value in zip(scores, combination, strict=True))
 
-class _Candidates(NamedTuple):
-    """The combinations that the forms of words have had, of all known words one after the other."""
+        if best not in self._number:
+            upos = self._upos_of(best)
+            columns = zip(scores, self._values_of_upos[upos], strict=True)
+            best = self._of_upos[upos][int(sum(of_column[values] for of_column, values in columns).argmax())]
+        if not own:
+            return best
+        known = [self._analyses.combinations[number] for number in own]
+        best_known = max(known, key=total)
+        if total(best_known) + self._analyses.bonus >= total(best):
+            best = best_known
+        if self._lemma is None:
+            return best
+        at, upos = self._lemma, self._upos_of(best)
+        rules = [each[at] for each in known if self._upos_of(each) == upos] or [best[at]]
+        return (*best[:at], max(rules, key=scores[at].item), *best[at + 1 :])
 
-    words: Integers
-    """[known] The indices of the words whose forms are known."""
-    start: Integers
-    """[known] The place of a word's first candidate."""
-    word: Integers
-    """[candidates] The index of the word."""
-    combination: Integers
-    """[candidates]"""
-
-    @classmethod
-    def of(cls, seen: SeenAnalyses, forms: Sequence[str]) -> _Candidates:
-        numbers = np.array([seen._form.get(form, -1) for form in forms], np.int64)
-        words = np.flatnonzero(numbers >= 0)
-        counts = seen._count[numbers[words]]
-        start = np.cumsum(counts) - counts
-        places = np.arange(counts.sum()) + np.repeat(seen._start[numbers[words]] - start, counts)
-        return cls(words, start, np.repeat(words, counts), seen._of_forms[places])
-
-    def first_best(self, scores: Floats) -> Integers:
-        """[known] The place of each word's first candidate with the greatest score. scores: [candidates]"""
-        greatest = np.maximum.reduceat(scores, self.start)
-        places = np.flatnonzero(scores == np.repeat(greatest, np.diff(self.start, append=len(scores))))
-        _, first = np.unique(self.word[places], return_index=True)
-        return places[first]
-
-
-def _sums(scores: Sequence[Floats], words: Integers, combinations: Integers) -> Floats:
-    """[n] The sum of the scores of a combination's values. words: [n]. combinations: [n, columns]"""
-    columns = zip(scores, combinations.T, strict=True)
-    total: Floats = sum(of_column[words, values] for of_column, values in columns)
-    return total
+    def _upos_of(self, combination: Combination) -> int | None:
+        return None if self._upos is None else combination[self._upos]
