@@ -121,8 +121,8 @@ class SeenAnalyses:
         def total(combination: Combination) -> float:
             return sum(of_column.item(value) for of_column, value in zip(scores, combination, strict=True))
 
-        if best not in self._number:
-            upos = self._upos_of(best)
+        upos = self._upos_of(best)
+        if best not in self._number and upos in self._of_upos:
             columns = zip(scores, self._values_of_upos[upos], strict=True)
             best = self._of_upos[upos][int(sum(of_column[values] for of_column, values in columns).argmax())]
         if not own:

@@ -15,7 +15,7 @@ from enum import IntEnum
 from mmap import mmap
 
 MOST = 1 << 16
-"""Maximum open files of a process, unless the system sets a lower limit."""
+"""Open files that a process asks for."""
 RESERVED = 32
 """Open files of the supervisor that are no connections; its new processes need some for a moment."""
 StageByte = bytearray | memoryview
@@ -39,9 +39,9 @@ class Stage(IntEnum):
 
 
 def raise_limit() -> int:
-    """Let this process open as many files as it may. Returns how many."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = min(hard, MOST)
+    """Let this process open at least `MOST` files, or as many as it may. Returns how many."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = max(soft, min(hard, MOST))
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     return limit
 

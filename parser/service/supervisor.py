@@ -91,7 +91,7 @@ class Supervisor:
                 self._listener.close()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._grace + TIME_TO_END):
-                        await asyncio.gather(*(worker.ended() for worker in self._workers))
+                        await asyncio.gather(*map(self._drained, self._workers))
                 return code
         finally:
             for worker in list(self._workers):
@@ -111,8 +111,7 @@ class Supervisor:
                 with suppress(OSError):  # the client is gone
                     connection.shutdown(socket.SHUT_RDWR)
             worker.stop()
-        while self._waiting:
-            self._waiting.pop().close()
+        self._hand_out()
 
     async def _keep(self, number: int, questions: QuestionPairs, line: int) -> int:
         """Keep a process running. Returns the exit code of the first one if it exits before it is ready."""
@@ -143,6 +142,14 @@ class Supervisor:
                 tell(self._logger, "process ended", process=number, **told)
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _drained(self, worker: WorkerProcess) -> None:
+        """Wait until a process has ended after the signal. It may have been killed while it served."""
+        code, served = await worker.ended(), worker.is_ready
+        requests = self._bury(worker)
+        if code and served:
+            told = {"pid": worker.pid, "code": code, "requests": requests}
+            tell(self._logger, "process ended", process=worker.number, **told)
 
     def _bury(self, worker: WorkerProcess) -> int:
         """Kill what is left of a process, and end its connections. Returns the number of lost requests."""
@@ -205,9 +212,12 @@ class Supervisor:
         self._listen()
 
     def _hand_out(self) -> None:
-        """Give each waiting connection to the process with the fewest, or close it if none has room."""
-        while self._waiting and self._ready:
-            connection, able = self._waiting.pop(), sorted(self._ready, key=_load)
+        """Give each waiting connection to the process with the fewest, or close it: if none has room, or if
+        the service is being stopped.
+        """
+        stops = self._stops.is_set()
+        while self._waiting and (self._ready or stops):
+            connection, able = self._waiting.pop(), [] if stops else sorted(self._ready, key=_load)
             if not any(worker.channel.give(connection) for worker in able):
                 connection.close()
 

@@ -178,7 +178,10 @@ def _prepare(
     treebanks = read_training_trees(config.treebank)
     trees = treebanks.all
     words, vectors = _pretrained(network.pretrained, initial)
-    vocabulary = Vocabulary.build(trees, network.columns, words, network.fold_case, network.tags.predict)
+    gold = [tree for own in treebanks.gold.values() for tree in own]
+    vocabulary = Vocabulary.build(
+        trees, network.columns, words, network.fold_case, network.tags.predict, analysed=gold
+    )
     if initial:
         vocabulary = initial.vocabulary.extended(vocabulary)
     vocabulary = replace(vocabulary, for_transformer=word_source(transformer))

@@ -5,6 +5,7 @@ The processes get the environment variables that torchrun sets. The launcher doe
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import socket
@@ -25,6 +26,8 @@ WORD = "PARSER_WORD"
 """Environment variable of all: the number of a pipe with one byte. The process that reads it reports."""
 ANOTHER_REPORTS = 3
 """Exit code of a process that has failed and leaves the report, and so the exit code of all, to another."""
+SECONDS_TO_REPORT = 60
+"""Seconds that the process which reports has, after another has left the report to it."""
 SECONDS_TO_SAVE = 600
 """Seconds after a signal before a process is killed."""
 SECONDS_BETWEEN_CHECKS = 0.1
@@ -95,7 +98,12 @@ def _wait_for_end(workers: Sequence[subprocess.Popen[bytes]], request: StopReque
 
     Raises KeyboardInterrupt at a second signal.
     """
+    last_moment = math.inf
     while None in _codes(workers) and not _failures(workers) and not request.signal:
+        if last_moment == math.inf and ANOTHER_REPORTS in _codes(workers):
+            last_moment = time.monotonic() + SECONDS_TO_REPORT
+        if time.monotonic() > last_moment:
+            break
         time.sleep(SECONDS_BETWEEN_CHECKS)
     # Polled again: a killed process has ended before those that failed because of it.
     failures = _failures(workers)
@@ -113,7 +121,9 @@ def _wait_for_end(workers: Sequence[subprocess.Popen[bytes]], request: StopReque
         # Codes of killed processes are negative. A library may abort because another process has failed.
         first = min(failures, key=lambda code: (code == -signal.SIGABRT, code))
         return SIGNALLED - first if first < 0 else first
-    return SIGNALLED + request.signal if request.signal and any(_codes(workers)) else 0
+    if request.signal and any(_codes(workers)):
+        return SIGNALLED + request.signal
+    return max(filter(None, _codes(workers)), default=0)
 
 
 def _failures(workers: Sequence[subprocess.Popen[bytes]]) -> list[int]:

@@ -73,7 +73,7 @@ MOST_UNKNOWN = 0.75
 FEW_STEPS, ENOUGH_STEPS = 500, 1000
 """Steps of training from random weights. Below the first, more epochs help much: see docs/accuracy.md."""
 BONUSES = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-BONUS_WITHOUT_DEV = 2.0
+ARC_BONUS_WITHOUT_DEV = 2.0
 """A value in the middle of `BONUSES`: without dev, there is nothing to fit the bonus on."""
 ANALYSES_BONUSES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0)
 """The last one: a form that training has seen gets no other analysis."""
@@ -226,9 +226,11 @@ def _best_on_dev(
         if dev:
             best = fit_bonus(model, dev, run / BEST_MODEL)
         else:
-            set_bonus(model, BONUS_WITHOUT_DEV, run / BEST_MODEL)
+            set_bonus(model, ARC_BONUS_WITHOUT_DEV, run / BEST_MODEL)
     if processes.is_first and config.parser.network.tags.predict and dev:
-        best = fit_analyses(load_network(run / BEST_MODEL, training.step.device), dev, run / BEST_MODEL)
+        model = load_network(run / BEST_MODEL, training.step.device)
+        if model.vocabulary.analyses.combinations:
+            best = fit_analyses(model, dev, run / BEST_MODEL)
     if processes.is_first and config.parser.calibration is None and dev:
         model = load_network(run / BEST_MODEL, training.step.device)  # with its bonus
         fit_calibration(model, dev, run / BEST_MODEL)

@@ -124,11 +124,13 @@ class Vocabulary:
         pretrained: Iterable[str] = (),
         fold_case: bool = False,
         predicted: Iterable[str] = (),
+        analysed: Sequence[Sentence] | None = None,
     ) -> Vocabulary:
         """Build the lexicons from training sentences, whose trees may be known only in part.
 
         pretrained: the forms that have pretrained vectors. fold_case: whether forms are lower-cased.
-        predicted: the columns that are predicted.
+        predicted: the columns that are predicted. analysed: the sentences from which `analyses` are; all by
+        default.
         """
         lexicons = {}
         for name in columns:
@@ -149,7 +151,8 @@ class Vocabulary:
             name: Lexicon.of(string for one in sentences for string in predicted_strings_of(one, name))
             for name in predicted
         }
-        analyses = Analyses.of(_analysed_words(sentences, of_predicted)) if of_predicted else Analyses()
+        words = _analysed_words(sentences if analysed is None else analysed, of_predicted)
+        analyses = Analyses.of(words) if of_predicted else Analyses()
         treebank = sentences[0].treebank if sentences else ""
         roots, others = frozenset(on_root), frozenset(between_words)
         return cls(lexicons, labels, roots, others, of_predicted, analyses, treebank)
@@ -270,9 +273,15 @@ def _analyses_in(content: _AnalysesContent, predicted: Mapping[str, Lexicon]) ->
     for form, own in of_form.items():
         if not all(0 <= number < len(combinations) for number in own):
             raise ValueError(f"analyses: a combination of {quoted(form)} is missing")
+        if len(set(own)) < len(own) or len(own) > MOST_OF_FORM:
+            raise ValueError(f"analyses: {quoted(form)} has a combination twice, or too many")
+    if len(combinations) > MOST_COMBINATIONS:
+        raise ValueError(f"analyses: there are more than {MOST_COMBINATIONS:,} combinations")
     return Analyses(tuple(combinations), of_form, content.bonus)
 
 
+MOST_OF_FORM, MOST_COMBINATIONS = 1_000, 1 << 18
+"""More than a treebank has; a word may have to be compared with all of them."""
 Numbers = Annotated[str, Field(pattern=r"^\d{1,9}(,\d{1,9})*$")]
 
 

@@ -22,8 +22,6 @@ def cases(draw):
     sizes = draw(st.lists(st.integers(1, 4), min_size=len(columns), max_size=len(columns)))
     combination = st.tuples(*(st.integers(0, size - 1) for size in sizes))
     words = draw(st.lists(st.tuples(st.sampled_from("abcde"), combination), min_size=1, max_size=12))
-    # Each value occurs, as in the vocabulary of a treebank.
-    words += [("z", tuple(min(value, size - 1) for size in sizes)) for value in range(max(sizes))]
     forms = draw(st.lists(st.sampled_from("abcdefg"), max_size=6))
     random = np.random.default_rng(draw(st.integers(0, 2**32)))
     scores = [random.normal(size=(len(forms), size)).astype(np.float32) for size in sizes]
@@ -42,8 +40,8 @@ def chosen(columns, analyses, form, scores):
     def has_best_upos(combination):
         return upos is None or combination[upos] == scores[upos].argmax()
 
-    best = max(filter(has_best_upos, analyses.combinations), key=total)
     independent = tuple(int(of.argmax()) for of in scores)
+    best = max(filter(has_best_upos, analyses.combinations), key=total, default=independent)
     if independent in analyses.combinations:
         best = independent
     if own and total(max(own, key=total)) + analyses.bonus >= total(best):
@@ -100,3 +98,14 @@ def test_models_choose_together():
     )
     [tags] = TagChoice([vocabulary, vocabulary])([verb, noun], [sentence([0], forms=["saw"])])
     assert tags == {"upos": ("VERB",), "feats": ("Tense=Past",), "lemma": ("see",)}
+
+
+def test_values_that_no_combination_has_are_chosen_alone():
+    """As of a model that was trained before, whose training goes on."""
+    before = Vocabulary.build([sentence([0, 1, 1])], ["form"], predicted=["upos", "feats", "lemma"])
+    vocabulary = replace(before, analyses=Analyses()).extended(
+        Vocabulary.build(TRAIN, ["form"], predicted=["upos", "feats", "lemma"])
+    )
+    scores = scores_of(vocabulary, {"upos": {"ADP": 3}, "feats": {"Number=Sing": 2}})
+    [tags] = TagChoice([vocabulary])([scores], [sentence([0], forms=["at"])])
+    assert (tags["upos"], tags["feats"]) == (("ADP",), ("Number=Sing",))

@@ -174,6 +174,34 @@ def test_each_request_of_a_killed_process_ends_noticeably_and_others_go_on(model
             assert ask(connection)[0] == 200
 
 
+@pytest.mark.extended
+def test_a_process_that_is_killed_while_the_service_stops_is_not_waited_for(model):
+    """The other one is suspended, and does not stop."""
+    with ExitStack() as stack:
+        service = stack.enter_context(serving(model, "--processes", "2"))
+        killed = service.next("process ready")["pid"]
+        connections = [
+            stack.enter_context(closing(HTTPConnection("127.0.0.1", service.port, timeout=60)))
+            for _ in range(2)
+        ]
+        for connection in connections:
+            connection.connect()
+        for connection in connections:
+            connection.request("POST", "/v1/parse", LONG, {**HEADERS, "Accept": "application/x-ndjson"})
+        streams = [connection.getresponse() for connection in connections]
+        assert all(stream.readline() for stream in streams)
+        [other] = (each for each in psutil.Process(service.process.pid).children() if each.pid != killed)
+        service.process.send_signal(signal.SIGTERM)
+        service.next("stopping")
+        other.suspend()
+        os.kill(killed, signal.SIGKILL)
+        ended = service.next("process ended")
+        assert (ended["pid"], ended["requests"]) == (killed, 1)
+        other.resume()
+        assert sorted(map(is_complete, streams)) == [False, True]
+        assert service.process.wait(timeout=60) == 0
+
+
 STATUSES = [(200, None), (503, "1")]
 
 

@@ -10,6 +10,7 @@ import psutil
 import pytest
 from programs import children_of, running, temporary, wait_until
 
+from parser.training import launcher
 from parser.training.launcher import ANOTHER_REPORTS, launch
 
 PROGRAM = """#!{python} -SE
@@ -71,6 +72,12 @@ def launched(monkeypatch, tmp_path, capfd):
 )
 def test_one_message_and_the_exit_code_of_the_first_failure(launched, does, code, told):
     assert launched(does) == (code, told)
+
+
+def test_a_process_that_hangs_instead_of_reporting_is_ended(launched, monkeypatch):
+    monkeypatch.setattr(launcher, "SECONDS_TO_REPORT", 0.5)
+    code, _ = launched(f"if rank: sys.exit({ANOTHER_REPORTS})\ntell('wrong\\n')\n{WAIT}")
+    assert code == 128 + signal.SIGTERM
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

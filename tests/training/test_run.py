@@ -17,7 +17,7 @@ from parser.training import run as training_run
 from parser.training.config import read_config
 from parser.training.run import (
     ANALYSES_BONUSES,
-    BONUS_WITHOUT_DEV,
+    ARC_BONUS_WITHOUT_DEV,
     BONUSES,
     fit_bonus,
     train_and_score,
@@ -47,7 +47,7 @@ def test_the_model_of_the_last_epoch_is_kept(config_file, tmp_path):
     assert result["test"]["scored_words"] == 16 * 3
     model = load_network(without / "model", CPU)
     assert differs_from_last(model, with_dev) == []
-    assert model.settings.network.arcs.bonus == BONUS_WITHOUT_DEV
+    assert model.settings.network.arcs.bonus == ARC_BONUS_WITHOUT_DEV
     assert (model.settings.calibration, model.dev_shares) == (None, {})
     more = read_config(config_file, [*NO_DEV, "training.epochs=5"])
     assert train_and_score(more, without, resume=True)["best_epoch"] == 5
