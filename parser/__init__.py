@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from parser.parsing.options import Constraints
     from parser.parsing.parsed_tree import Alternative
     from parser.system.interruption import StoppedError
-    from parser.treebank.text.tokenizer import Token
+    from parser.text.tokenizer import Token
 
 __all__ = [
     "Alternative",
@@ -47,7 +47,7 @@ _HOMES = {
     "spacy_pipeline": "parser.api.spacy_pipeline",
     "Scores": "parser.evaluation.scores",
     "StoppedError": "parser.system.interruption",
-    "Token": "parser.treebank.text.tokenizer",
+    "Token": "parser.text.tokenizer",
     "TrainingResult": "parser.api.training",
     "evaluate": "parser.api.evaluation",
     "train": "parser.api.training",

@@ -1,4 +1,4 @@
-"""Trains the model in tests/model, which is kept without its tokenizer, tests/treebank/text/tokenizer.json.
+"""Trains the model in tests/model, which is kept without its tokenizer, tests/text/tokenizer.json.
 
 Chooses the sentences in its `parsed.conllu`: their trees and tags, which the model gives them, stay the same
 if its weights are disturbed a little. So rounding, which differs between machines, does not matter.
@@ -20,7 +20,7 @@ from parser.parsing.part_parser import output_of
 from parser.treebank.conllu import read_treebank
 
 MODEL = Path(__file__).parent / "model"
-KEPT_TOKENIZER = Path(__file__).parent / "treebank/text/tokenizer.json"
+KEPT_TOKENIZER = Path(__file__).parent / "text/tokenizer.json"
 DEV = "data/quickstart/dev.conllu"
 CONFIG = {
     "treebank": {"train": "data/quickstart/train.conllu", "dev": DEV},

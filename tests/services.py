@@ -29,7 +29,7 @@ TREEBANK = Path("data/quickstart/test.conllu")
 def make_model(folder: Path) -> Path:
     """A model with a tokenizer."""
     shutil.copytree("tests/model", folder)
-    shutil.copy("tests/treebank/text/tokenizer.json", folder)
+    shutil.copy("tests/text/tokenizer.json", folder)
     return folder
 
 

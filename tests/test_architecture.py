@@ -21,6 +21,7 @@ ORDER = [
     {"parser.networks"},
     {"parser.models"},
     {"parser.runtime"},
+    {"parser.text"},
     {"parser.parsing"},
     {"parser.evaluation"},
     {"parser.pages"},

@@ -19,7 +19,7 @@ from parser.cli import main
 from parser.models.model_card import read_card
 from parser.models.model_files import FORMAT, Package
 from parser.models.named_models import find_model
-from parser.models.text_input import text_reader
+from parser.text.of_model import text_reader
 from parser.training.config import read_config
 
 MODEL = Path("models/english-ewt.stackparser")

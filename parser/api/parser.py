@@ -21,7 +21,6 @@ from parser.api.tree import TAGS, Known, Tags, Tree
 from parser.models.loading import ModelChoice, load_on
 from parser.models.model import Model
 from parser.models.named_models import find_model, model_in
-from parser.models.text_input import reader_of_model, tokenizer_of
 from parser.parsing import BATCH_SIZE, refuse_count
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.engine import Engine, ProcessEngine
@@ -31,9 +30,10 @@ from parser.parsing.parsed_tree import Alternative, ParsedTree
 from parser.parsing.reparsing import MAX_WORDS, refuse_without_scorer
 from parser.parsing.scheduler import READ_AHEAD
 from parser.system.device_choice import choose_device
+from parser.text.of_model import reader_of_model, tokenizer_of
+from parser.text.reading import TextReader
+from parser.text.tokenizer import TokenizedSentence, as_sentence
 from parser.treebank.sentence import Sentence
-from parser.treebank.text.reading import TextReader
-from parser.treebank.text.tokenizer import TokenizedSentence, as_sentence
 
 PACKAGE = __name__.partition(".")[0] + "."
 

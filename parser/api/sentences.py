@@ -15,10 +15,10 @@ from conllu.serializer import serialize_field
 
 from parser.api.tree import COMMENTS, TAGS, TREE, Tree
 from parser.parsing.parsed_tree import ParsedTree
+from parser.text.tokenizer import TokenizedSentence
 from parser.treebank.conllu_faults import head_fault, value_fault
 from parser.treebank.conllu_output import ARC_PROBABILITY, MARKS, VIOLATION
 from parser.treebank.sentence import BLANK, NO_HEAD, WORD_COLUMNS, Sentence, is_missing, label_fault
-from parser.treebank.text.tokenizer import TokenizedSentence
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 

@@ -27,7 +27,6 @@ from parser.models.loading import ModelChoice, load_on
 from parser.models.model import Model
 from parser.models.model_files import SETTINGS, contents, model_paths, write_package
 from parser.models.named_models import find_model
-from parser.models.text_input import reader_with, tokenizer_in, tokenizer_of
 from parser.parsing import BATCH_SIZE, refuse_count
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.engine import ProcessEngine
@@ -36,10 +35,11 @@ from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.scheduler import READ_AHEAD
 from parser.system.device_choice import choose_device
 from parser.system.files import nameless_file, write_atomically
+from parser.text.of_model import reader_with, tokenizer_in, tokenizer_of
+from parser.text.reading import TextReader
+from parser.text.tokenizer import TokenizedSentence
+from parser.text.tokenizer_kinds import StoredTokenizer, tokenizer_as_json
 from parser.treebank.sentence import BLANK, MARK, NO_HEAD, WORD_COLUMNS, Sentence
-from parser.treebank.text.reading import TextReader
-from parser.treebank.text.tokenizer import TokenizedSentence
-from parser.treebank.text.tokenizer_kinds import StoredTokenizer, tokenizer_as_json
 
 NAME = "the tokenizer of the pipeline"
 LABEL_OF_SPACE = "dep"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from parser.pages.drawing import as_svg, as_text
+from parser.text.tokenizer import Token
 from parser.treebank.conllu_output import ARC_PROBABILITY, VIOLATION, sentence_lines
 from parser.treebank.sentence import BLANK, FORM, HEAD, LABEL, MISC, annotation_columns
-from parser.treebank.text.tokenizer import Token
 
 Column = tuple[str, ...] | None
 TAGS = {column.attribute: name for name, column in annotation_columns().items()}

@@ -27,7 +27,6 @@ from parser.evaluation.significance import compare
 from parser.evaluation.text_scores import OtherTextError, TextScores
 from parser.models.loading import ModelChoice, load_on
 from parser.models.model import Model, of_treebank
-from parser.models.text_input import text_reader
 from parser.pages.comparison_page import Parsed, comparison_page
 from parser.pages.report_page import report_page
 from parser.parsing.engine import parse_stream
@@ -38,11 +37,12 @@ from parser.parsing.worker_processes import answers, start_workers
 from parser.system.console import say, warn
 from parser.system.files import STANDARD, atomic_file, real_path, refuse_to_overwrite, refuse_unwritable
 from parser.system.version import MissingPackageError
+from parser.text.of_model import text_reader
+from parser.text.reading import TextPart, read_parts, stream_text
 from parser.training.record import CURVES, METRICS, drawn_curves, epochs_of
 from parser.treebank.conllu import NO_SENTENCE, read_treebank, stream_parts
 from parser.treebank.conllu_faults import Faults, TreebankError
 from parser.treebank.sentence import Sentence
-from parser.treebank.text.reading import TextPart, read_parts, stream_text
 from parser.treebank.vocabulary import UNKNOWN
 
 

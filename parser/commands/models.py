@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from parser.commands.errors import message_of
@@ -13,6 +14,7 @@ from parser.models.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, ModelCard, rea
 from parser.models.model_files import (
     CARD,
     SETTINGS,
+    TRANSFORMER_CONFIG,
     Package,
     contents,
     in_half_precision,
@@ -22,9 +24,10 @@ from parser.models.model_files import (
     with_rounded_products,
 )
 from parser.models.named_models import SUFFIX, models_in, name_of
-from parser.models.wheel import extras_of, wheel_of
+from parser.models.wheel import wheel_of
 from parser.system.console import LinesError, counted, say, shortened
 from parser.system.files import real_path, refuse_to_overwrite, write_atomically
+from parser.text.of_model import has_tokenizer, tokenizer_of
 from parser.treebank.conllu import read_treebank
 
 MEGABYTE = 1_000_000
@@ -72,7 +75,7 @@ def pack_model(options: argparse.Namespace) -> None:
 def _make_wheel(options: argparse.Namespace) -> None:
     files, card = _checked(options)
     folder = options.output or WHEELS
-    wheel = wheel_of(name_of(options.model), files, card, extras_of((options.model, *options.ensemble)))
+    wheel = wheel_of(name_of(options.model), files, card, _extras_of((options.model, *options.ensemble)))
     refuse_to_overwrite(folder / wheel.file, [options.model, *options.ensemble])
     folder.mkdir(parents=True, exist_ok=True)
     pack(wheel.content, folder / wheel.file)
@@ -137,3 +140,12 @@ def _contents(options: argparse.Namespace) -> dict[str, bytes]:
         raise ValueError(f"{options.model}: products should not round to 8 bits: {rounding.fault}")
     say(f"{options.dev}: {rounding}")
     return with_rounded_products(files, f"On {Path(options.dev).name}, {rounding}")
+
+
+def _extras_of(models: Sequence[Path]) -> list[str]:
+    """The extras of this program that the models, folders or packages, need to parse sentences or text."""
+    first = models[0]  # its tokenizer divides the text
+    tokenizers = [tokenizer_of(first, "raw").settings.extra] if has_tokenizer(first) else []
+    members = [files for model in models for files in members_of(model_files(model))]
+    transformers = any(files.has(TRANSFORMER_CONFIG) for files in members)
+    return sorted({*filter(None, tokenizers), *(["transformers"] if transformers else [])})

@@ -10,7 +10,6 @@ from parser.batching import Precision
 from parser.models.column_shares import AnySentence
 from parser.models.loading import ModelChoice, load_on
 from parser.models.model import Model
-from parser.models.text_input import tokenizer_of
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.options import ParseOptions
 from parser.parsing.part_parser import PartSettings
@@ -18,6 +17,7 @@ from parser.parsing.reparsing import refuse_without_scorer
 from parser.system.console import counted, warn
 from parser.system.device_choice import choose_device, warn_of_unused_gpu
 from parser.system.remote import start_server
+from parser.text.of_model import tokenizer_of
 
 WORKER_MODULES = ("parser.parsing.part_parser", "parser.evaluation.evaluate")
 """Modules of processes that parse."""

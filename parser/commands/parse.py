@@ -24,7 +24,6 @@ from parser.commands.options import (
     with_column_warnings,
 )
 from parser.models.model import Model
-from parser.models.text_input import text_reader
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.engine import parse_stream
 from parser.parsing.input_parts import InputParts, Part, Position, name_of
@@ -37,10 +36,11 @@ from parser.system.files import STANDARD, atomic_file, refuse_to_overwrite
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 from parser.system.unfinished_file import UnfinishedFile, names_of_unfinished, unfinished_file
 from parser.system.version import __version__
+from parser.text.of_model import text_reader
+from parser.text.reading import read_parts_as_they_come, text_as_it_comes
 from parser.treebank.conllu import NO_SENTENCE, SentenceCheck, TreebankPart, read_part, sentences_as_they_come
 from parser.treebank.conllu_faults import NO_COLUMNS, Faults, TreebankError
 from parser.treebank.conllu_output import numbered_from
-from parser.treebank.text.reading import read_parts_as_they_come, text_as_it_comes
 
 
 class _Parsed(NamedTuple):

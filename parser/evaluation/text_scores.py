@@ -16,9 +16,9 @@ from parser.evaluation.scores import (
     scored_words,
 )
 from parser.parsing.parsed_tree import ParsedTree
+from parser.text.reading import BLANKS
+from parser.text.treebank_text import surface_tokens
 from parser.treebank.sentence import Sentence
-from parser.treebank.text.reading import BLANKS
-from parser.treebank.text.treebank_text import surface_tokens
 
 Span = tuple[int, int]
 """The first character and the one after the last, as indices into the text without white space."""

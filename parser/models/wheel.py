@@ -9,22 +9,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from io import BytesIO
-from pathlib import Path
 from typing import NamedTuple
 
 from parser.models.model_card import FRONT_MATTER, ModelCard
 from parser.models.model_files import (
     CARD,
     LICENCE,
-    TRANSFORMER_CONFIG,
-    members_of,
-    model_files,
     write_package,
 )
 from parser.models.named_models import INSTALLED, PREFIX, SUFFIX, package_of
-from parser.models.text_input import has_tokenizer, tokenizer_of
 from parser.system.version import __version__
 
 MODEL = f"model{SUFFIX}"
@@ -65,7 +60,8 @@ class Wheel(NamedTuple):
 
 
 def wheel_of(name: str, files: Mapping[str, bytes], card: ModelCard, extras: list[str]) -> Wheel:
-    """The wheel of a model. name: the model's name. files: see `contents`. extras: see `extras_of`.
+    """The wheel of a model. name: the model's name. files: see `contents`. extras: those of this program that
+    the model needs.
 
     Raises ValueError for a name without letters, and for a licence that is not a line of text.
     """
@@ -88,15 +84,6 @@ def wheel_of(name: str, files: Mapping[str, bytes], card: ModelCard, extras: lis
     lines = [*(_recorded(path, member) for path, member in content.items()), f"{record},,"]
     content[record] = ("\n".join(lines) + "\n").encode()
     return Wheel(package, f"{package}-{__version__}-py3-none-any.whl", content)
-
-
-def extras_of(models: Sequence[Path]) -> list[str]:
-    """The extras of this program that the models, folders or packages, need to parse sentences or text."""
-    first = models[0]  # its tokenizer divides the text
-    tokenizers = [tokenizer_of(first, "raw").settings.extra] if has_tokenizer(first) else []
-    members = [files for model in models for files in members_of(model_files(model))]
-    transformers = any(files.has(TRANSFORMER_CONFIG) for files in members)
-    return sorted({*filter(None, tokenizers), *(["transformers"] if transformers else [])})
 
 
 def _metadata(package: str, files: Mapping[str, bytes], card: ModelCard, extras: list[str]) -> bytes:

@@ -9,10 +9,10 @@ from itertools import chain
 from typing import NamedTuple
 
 from parser.system.console import quoted
+from parser.text import reading
+from parser.text.reading import TextFormat, TextPart, stream_text
 from parser.treebank import conllu
 from parser.treebank.conllu import TreebankPart, stream_parts
-from parser.treebank.text import reading
-from parser.treebank.text.reading import TextFormat, TextPart, stream_text
 
 LEAST_SHARES = 4
 """Into so many a part is divided even for one process, which has the sentences of a share in memory."""

@@ -12,7 +12,6 @@ from parser.models.column_shares import column_counts
 from parser.models.loading import ModelChoice, load_models
 from parser.models.model import Model
 from parser.models.model_files import digest_of
-from parser.models.text_input import reader_with
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.engine import Engine
 from parser.parsing.input_parts import Part
@@ -21,6 +20,10 @@ from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.reparsing import as_text
 from parser.parsing.scheduler import READ_AHEAD
 from parser.parsing.totals import Totals
+from parser.text.of_model import reader_with
+from parser.text.reading import TextFormat
+from parser.text.tokenizer import as_sentence
+from parser.text.tokenizer_kinds import StoredTokenizer
 from parser.treebank.conllu import TreebankPart, read_part
 from parser.treebank.conllu_faults import Faults
 from parser.treebank.conllu_output import (
@@ -37,9 +40,6 @@ from parser.treebank.conllu_output import (
     without_marks,
 )
 from parser.treebank.sentence import Sentence
-from parser.treebank.text.reading import TextFormat
-from parser.treebank.text.tokenizer import as_sentence
-from parser.treebank.text.tokenizer_kinds import StoredTokenizer
 
 
 class SentenceOutput(NamedTuple):

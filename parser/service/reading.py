@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from parser.api.sentences import refuse_surrogates, sentence_of
 from parser.api.tree import COMMENTS
 from parser.service.typed_messages import GivenSentence
+from parser.text.reading import TextFormat, TextReader, text_parts
+from parser.text.tokenizer import Token, TokenizedSentence, as_sentence
 from parser.treebank.conllu import SentenceCheck, comment, sentences_in
 from parser.treebank.conllu_faults import Faults
 from parser.treebank.conllu_output import with_its_end
 from parser.treebank.sentence import Sentence
-from parser.treebank.text.reading import TextFormat, TextReader, text_parts
-from parser.treebank.text.tokenizer import Token, TokenizedSentence, as_sentence
 
 KEPT_WORDS = 4_096
 """Maximum words that are kept when an input is read in advance. A longer input is read twice, to bound

@@ -11,7 +11,6 @@ from pathlib import Path
 from parser.models.loading import ModelChoice, load_on
 from parser.models.model import Model
 from parser.models.model_files import digest_of
-from parser.models.text_input import MISSING, has_tokenizer, text_reader
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.engine import Engine
 from parser.parsing.engine_thread import EngineThread
@@ -20,8 +19,9 @@ from parser.parsing.reparsing import refuse_without_scorer
 from parser.service.limits import wrong
 from parser.service.reading import InputSentence, text_sentences
 from parser.system.console import quoted
+from parser.text.of_model import MISSING, has_tokenizer, text_reader
+from parser.text.reading import TextFormat, TextReader
 from parser.treebank.sentence import Sentence
-from parser.treebank.text.reading import TextFormat, TextReader
 
 FIRST = "This is parsed ."
 DIGITS = 16

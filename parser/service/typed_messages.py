@@ -11,7 +11,7 @@ from typing_extensions import TypedDict  # pydantic does not support typing's ow
 
 from parser.parsing.constraints import MAX_LIMITS
 from parser.parsing.options import Keep, NonProjective, ParseOptions
-from parser.treebank.text.reading import TextFormat
+from parser.text.reading import TextFormat
 
 Values = Annotated[list[str], Field(min_length=1, fail_fast=True)]
 Names = Annotated[list[str], Field(fail_fast=True, max_length=MAX_LIMITS)]

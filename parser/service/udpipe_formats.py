@@ -13,10 +13,10 @@ from parser.service.limits import WORD_CHARACTERS, too_large, wrong
 from parser.service.reading import SPACE, InputSentence, conllu_sentences, longest_between
 from parser.service.service import ParsedSentence
 from parser.system.console import quoted
+from parser.text.tokenizer import Token
+from parser.text.udpipe import library
 from parser.treebank.conllu_output import with_tags
 from parser.treebank.sentence import BLANK, NO_SPACE
-from parser.treebank.text.tokenizer import Token
-from parser.treebank.text.udpipe import library
 
 CONLLU, HORIZONTAL, VERTICAL = "conllu", "horizontal", "vertical"
 OUTPUTS = CONLLU, HORIZONTAL, VERTICAL

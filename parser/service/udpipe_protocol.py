@@ -23,7 +23,7 @@ from parser.service.served_models import ServedModel
 from parser.service.service import Input, ParsedSentence, Service
 from parser.service.udpipe_formats import CONLLU, MODEL, PROGRAM, Spaces, sentences_in, writer_of
 from parser.system.version import __version__
-from parser.treebank.text.reading import TextFormat
+from parser.text.reading import TextFormat
 
 MODELS, PROCESS = "/models", "/process"
 JSON = "application/json"

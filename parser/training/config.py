@@ -19,13 +19,13 @@ from parser.models.settings import ParserSettings
 from parser.networks.loss import Objective
 from parser.networks.stepping.exploration import ExplorationSettings
 from parser.system.settings import Count, Settings, Threads, contradiction_error, fault_lines
+from parser.text.tokenizer_kinds import AnyTokenizer
 from parser.training.optimizer import LearningRateSettings, OptimizerSettings
 from parser.training.teachers import DistillationSettings
 from parser.training.trees import TreebankSettings
 from parser.transitions import SYSTEMS
 from parser.treebank.conllu import TreebankSize, size_of
 from parser.treebank.sentence import annotation_columns
-from parser.treebank.text.tokenizer_kinds import AnyTokenizer
 
 
 class TrainingSettings(Settings):

@@ -24,13 +24,14 @@ from parser.evaluation.measures import NAMES, OF_COLUMNS, OF_PREDICTED, shown
 from parser.evaluation.scores import Scores
 from parser.models.model_files import SCORES
 from parser.models.network_model import NetworkModel, load_network
-from parser.models.text_input import text_reader
 from parser.parsing.reparsing import with_bonus
 from parser.system.console import counted, say, warn
 from parser.system.device_choice import choose_device, described, warn_of_unused_gpu
 from parser.system.files import refuse_to_overwrite
 from parser.system.interruption import stop_request
 from parser.system.provenance import stamp
+from parser.text.of_model import text_reader
+from parser.text.reading import TextPart, read_parts
 from parser.training import data
 from parser.training.checkpoint import (
     Progress,
@@ -63,7 +64,6 @@ from parser.training.trees import TreebankSettings, read_training_trees
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import as_conllu
 from parser.treebank.sentence import BLANK, WORD_COLUMNS, Sentence
-from parser.treebank.text.reading import TextPart, read_parts
 
 BAD_BATCH = "bad-batch.conllu"
 MANY_UNKNOWN = 0.2

@@ -17,13 +17,13 @@ from parser.system.console import in_words, say
 from parser.system.files import write_atomically
 from parser.system.interruption import StoppedError, StopRequest
 from parser.system.processes import end, lifeline
+from parser.text.tokenizer import TokenizerKind
+from parser.text.tokenizer_kinds import StoredTokenizer, tokenizer_as_json, tokenizer_from_json
+from parser.text.training_process import as_training_text, start_training
 from parser.training.config import Config
 from parser.training.folder import TOKENIZER_TRAINING, resuming
 from parser.training.record import BEST_MODEL
 from parser.treebank.conllu import stream_sentences
-from parser.treebank.text.tokenizer import TokenizerKind
-from parser.treebank.text.tokenizer_kinds import StoredTokenizer, tokenizer_as_json, tokenizer_from_json
-from parser.treebank.text.training_process import as_training_text, start_training
 
 LOG = "tokenizer.log"
 """File in the folder of the run with the output of the tokenizer's library."""

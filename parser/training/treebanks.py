@@ -13,6 +13,7 @@ from parser.config.data_folder import path_in_configs
 from parser.evaluation.measures import OF_COLUMNS
 from parser.system.console import counted, say
 from parser.system.files import write_atomically
+from parser.text.treebank_text import has_text
 from parser.training.config import Config, changed_settings, read_config
 from parser.training.data import provenances
 from parser.training.runs import ROWS, Job, read_rows, rows_of
@@ -21,7 +22,6 @@ from parser.training.trees import read_training_file
 from parser.treebank.conllu import TreebankSize
 from parser.treebank.conllu_output import as_conllu
 from parser.treebank.sentence import BLANK, NO_SPACE, WORD_COLUMNS, Sentence
-from parser.treebank.text.treebank_text import has_text
 from parser.treebank.ud_folders import TreebankFolders, UDTreebank
 
 PREPARED = "treebanks"

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import parser
 from parser.models.model_files import TOKENIZER
+from parser.text.tokenizer import Token, TokenizedSentence
+from parser.text.treebank_text import treebank_text
 from parser.treebank.conllu import read_treebank
-from parser.treebank.text.tokenizer import Token, TokenizedSentence
-from parser.treebank.text.treebank_text import treebank_text
 
 pytest.importorskip("spacy")
 
@@ -21,7 +21,7 @@ import spacy
 
 from parser.api.spacy_factory import make_tokenizer
 
-KEPT = Path("tests/treebank/text/tokenizer.json")
+KEPT = Path("tests/text/tokenizer.json")
 TEXT = " The cat  sleeps. Don't\twake it!\n\n\n It's old.\n"
 
 

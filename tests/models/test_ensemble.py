@@ -26,7 +26,7 @@ from parser.treebank.tokens import encode_tokens
 from parser.treebank.vocabulary import Lexicon, Vocabulary
 
 CPU = torch.device("cpu")
-TOKENIZER = Path("tests/treebank/text/tokenizer.json")
+TOKENIZER = Path("tests/text/tokenizer.json")
 TREES = [
     sentence((2, 0, 2, 3), labels=["det", "root", "obj", "det"]),
     sentence((0, 1), labels=["root", "punct"]),

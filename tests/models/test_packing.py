@@ -47,7 +47,7 @@ def model(tmp_path):
     """The folder of a model in the folder of a run."""
     folder = tmp_path / "Toy-Tiny" / "model"
     shutil.copytree("tests/model", folder)
-    shutil.copy("tests/treebank/text/tokenizer.json", folder)
+    shutil.copy("tests/text/tokenizer.json", folder)
     (folder / "README.md").write_text(CARD)
     (folder / "LICENSE.txt").write_text("Share alike.\n")
     return folder

@@ -19,8 +19,8 @@ from programs import children_of, running, wait_until
 from parser.cli import main
 from parser.system import unfinished_file
 from parser.system.unfinished_file import UnfinishedFile
+from parser.text import reading
 from parser.treebank import conllu
-from parser.treebank.text import reading
 
 MODEL = "tests/model"
 TREES = Path(MODEL, "parsed.conllu").read_text()
@@ -48,7 +48,7 @@ def model(tmp_path):
     """A model with a tokenizer."""
     pytest.importorskip("ufal.udpipe")
     folder = shutil.copytree(MODEL, tmp_path / "model")
-    shutil.copy("tests/treebank/text/tokenizer.json", folder)
+    shutil.copy("tests/text/tokenizer.json", folder)
     return folder
 
 

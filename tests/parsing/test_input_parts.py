@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parser.parsing.input_parts import InputParts, Position, name_of
+from parser.text import reading
+from parser.text.reading import TextPart, TextReader, read_parts
+from parser.text.tokenizer_kinds import DividedText
 from parser.treebank import conllu
 from parser.treebank.conllu import TreebankPart, read_part
-from parser.treebank.text import reading
-from parser.treebank.text.reading import TextPart, TextReader, read_parts
-from parser.treebank.text.tokenizer_kinds import DividedText
 
 WORD = "1\tä\t_\t_\t_\t_\t0\troot\t_\t_\n"
 PIECES = f"{WORD}\n", f"# sent_id = s\n{WORD}\n", f"{WORD}\n\n \n", f"\ufeff{WORD}\n"

@@ -109,8 +109,8 @@ def test_a_tokenizer_has_options(service, model):
 @pytest.mark.parametrize("ranges", ["", "ranges"])
 def test_white_space_is_told_as_the_library_tells_it(ranges, service, model):
     """Compares MISC with the library's. UDPipe trained the tokenizer, and paragraphs are within one text."""
-    from parser.models.text_input import tokenizer_of
-    from parser.treebank.text.udpipe import library
+    from parser.text.of_model import tokenizer_of
+    from parser.text.udpipe import library
 
     stored = tokenizer_of(model, "raw")
     tokenizer = stored.settings.opened(stored.content)

@@ -16,16 +16,16 @@ from extended import first_of
 from programs import is_mentioned, running, wait_until
 
 from parser.cli import main
+from parser.text.tokenizer_kinds import StoredTokenizer, tokenizer_as_json, tokenizer_from_json
 from parser.training import tokenizer
 from parser.training.config import read_config
 from parser.training.run import train
 from parser.training.tokenizer import tokenizer_training
-from parser.treebank.text.tokenizer_kinds import StoredTokenizer, tokenizer_as_json, tokenizer_from_json
 
 pytest.importorskip("ufal.udpipe")
 
 CPU = torch.device("cpu")
-KEPT = Path("tests/treebank/text/tokenizer.json")
+KEPT = Path("tests/text/tokenizer.json")
 
 
 @pytest.fixture

@@ -17,10 +17,10 @@ from parser.parsing.part_parser import ParsedPart
 from parser.parsing.totals import Totals
 from parser.system.console import printable
 from parser.system.files import atomic_file, names_in
+from parser.text.reading import TextFormat, TextPart
 from parser.treebank.conllu import TreebankPart
 from parser.treebank.conllu_faults import UNDECODED, Fault, Faults
 from parser.treebank.conllu_output import numbered_from
-from parser.treebank.text.reading import TextFormat, TextPart
 
 TREEBANKS = (".conllu", ".conll", ".conllx")
 TEXTS = (".txt",)

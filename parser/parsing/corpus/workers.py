@@ -16,8 +16,8 @@ from parser.parsing.corpus.files import CorpusFile, NumberedPart, PartOutputs, n
 from parser.parsing.input_parts import Part
 from parser.parsing.part_parser import PartParser, PartSettings
 from parser.system.machine import is_of_memory
+from parser.text.reading import TextFormat, TextPart
 from parser.treebank.conllu import TreebankPart
-from parser.treebank.text.reading import TextFormat, TextPart
 
 MOST_ATTEMPTS = 5
 """Maximum number of attempts for a part. A part that kills each worker would otherwise be tried forever."""

@@ -18,11 +18,11 @@ from parser.evaluation.rounding import Rounding
 from parser.models.loading import load_model
 from parser.models.model import with_int8
 from parser.models.network_model import NetworkModel
-from parser.models.text_input import text_reader
 from parser.parsing import BATCH_SIZE
 from parser.parsing.engine import parse
+from parser.text.of_model import text_reader
+from parser.text.reading import TextPart, read_parts
 from parser.treebank.conllu import read_treebank
-from parser.treebank.text.reading import TextPart, read_parts
 
 
 class OnDevice(NetworkModel):

@@ -33,8 +33,8 @@ from measuring import in_turns
 
 from parser.config.data_folder import data_path
 from parser.system.machine import cpu_info
+from parser.text.treebank_text import treebank_text
 from parser.treebank.conllu import read_treebank
-from parser.treebank.text.treebank_text import treebank_text
 
 WORKER = Path(__file__).parents[1] / "peers/text_pipeline.py"
 SIZES = "256", "32", "1"

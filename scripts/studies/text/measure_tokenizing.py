@@ -21,13 +21,13 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import compare, per_second
 
-from parser.models.text_input import text_reader
 from parser.parsing.engine import parse_stream
 from parser.parsing.part_parser import output_of
 from parser.system.pytorch import tune_process
+from parser.text.of_model import text_reader
+from parser.text.reading import TextPart, read_parts
+from parser.text.treebank_text import treebank_text
 from parser.treebank.conllu import read_treebank
-from parser.treebank.text.reading import TextPart, read_parts
-from parser.treebank.text.treebank_text import treebank_text
 
 
 def main() -> None:

@@ -19,13 +19,13 @@ from ufal import udpipe
 from parser.evaluation.measures import TEXT_MEASURES
 from parser.evaluation.text_scores import TextScores, gold_text, parsed_text, score_text
 from parser.models.loading import load_model
-from parser.models.text_input import text_reader
 from parser.parsing.engine import parse_stream
+from parser.text.of_model import text_reader
+from parser.text.reading import TextPart, read_parts
+from parser.text.treebank_text import treebank_text
 from parser.treebank.conllu import blocks, parse_block, read_treebank
 from parser.treebank.conllu_output import as_conllu
 from parser.treebank.sentence import Sentence
-from parser.treebank.text.reading import TextPart, read_parts
-from parser.treebank.text.treebank_text import treebank_text
 
 DEFAULT_SETTINGS = ""
 """By default the parser is trained on tags predicted by the tagger, and without external vectors."""

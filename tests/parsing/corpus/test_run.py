@@ -19,14 +19,14 @@ from parser.parsing.corpus import workers
 from parser.parsing.corpus.files import PartOutputs
 from parser.parsing.corpus.workers import CorpusWorker, cut_into_parts
 from parser.parsing.part_parser import PartParser
+from parser.text import reading as text_parts
 from parser.treebank import conllu
-from parser.treebank.text import reading as text_parts
 
 MODEL = "tests/model"
 TREES = "\n\n".join([*Path(MODEL, "parsed.conllu").read_text().split("\n\n")[:12], ""])
 WORD = "1\ta" + 8 * "\t_" + "\n"
 TEXT = "The cat sleeps. Don't go!\n\nWas it round?\n\n" * 8
-TOKENIZER = Path("tests/treebank/text/tokenizer.json")
+TOKENIZER = Path("tests/text/tokenizer.json")
 
 
 @contextmanager

@@ -2,9 +2,9 @@
 
 import io
 
+from parser.text.training_process import as_training_text
+from parser.text.treebank_text import divided_text, surface_tokens, treebank_text
 from parser.treebank.conllu import blocks, parse_block
-from parser.treebank.text.training_process import as_training_text
-from parser.treebank.text.treebank_text import divided_text, surface_tokens, treebank_text
 
 SENTENCES = """\
 # newdoc id = a

@@ -8,10 +8,10 @@ from functools import partial
 from itertools import count
 from typing import Literal, NamedTuple
 
+from parser.text.tokenizer import TokenizedSentence, Tokenizer, as_sentence
+from parser.text.treebank_text import divided_text, treebank_text
 from parser.treebank.conllu import LAST_SPACE
 from parser.treebank.sentence import Sentence
-from parser.treebank.text.tokenizer import TokenizedSentence, Tokenizer, as_sentence
-from parser.treebank.text.treebank_text import divided_text, treebank_text
 from parser.treebank.text_files import (
     BYTE_ORDER_MARK,
     MAX_LINE_LENGTH,

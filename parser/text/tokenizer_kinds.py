@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Tag
 
-from parser.treebank.text.spacy_rules import Spacy
-from parser.treebank.text.tokenizer import Token, TokenizedSentence, TokenizerKind
-from parser.treebank.text.udpipe import UDPipe
+from parser.text.spacy_rules import Spacy
+from parser.text.tokenizer import Token, TokenizedSentence, TokenizerKind
+from parser.text.udpipe import UDPipe
 
 LINE, WORD = re.compile(r"[^\n]+"), re.compile(r"\S+")
 

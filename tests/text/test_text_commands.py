@@ -13,9 +13,9 @@ from programs import running
 
 import parser
 from parser.cli import main
-from parser.treebank.text import reading
+from parser.text import reading
 
-KEPT = Path("tests/treebank/text/tokenizer.json")
+KEPT = Path("tests/text/tokenizer.json")
 MODEL = Path("tests/model")
 TEXT = "The cat sleeps. Don't go!\n\nWas it round?\n"
 

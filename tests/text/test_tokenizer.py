@@ -7,10 +7,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from parser.treebank.text.spacy_rules import SpacyTokenizer
-from parser.treebank.text.tokenizer import Token, TokenizedSentence, in_windows, joined
-from parser.treebank.text.tokenizer_kinds import tokenizer_from_json
-from parser.treebank.text.udpipe import UDPipeTokenizer
+from parser.text.spacy_rules import SpacyTokenizer
+from parser.text.tokenizer import Token, TokenizedSentence, in_windows, joined
+from parser.text.tokenizer_kinds import tokenizer_from_json
+from parser.text.udpipe import UDPipeTokenizer
 
 TEXT = st.text(st.sampled_from("ab.. \n"), min_size=1, max_size=60)
 
@@ -75,7 +75,7 @@ class Counting(UDPipeTokenizer):
 @pytest.fixture
 def tokenizer():
     pytest.importorskip("ufal.udpipe")
-    stored = tokenizer_from_json(Path("tests/treebank/text/tokenizer.json").read_bytes())
+    stored = tokenizer_from_json(Path("tests/text/tokenizer.json").read_bytes())
     return Counting(stored.content)
 
 

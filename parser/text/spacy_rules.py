@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from parser.system.version import to_install
-from parser.treebank.text.tokenizer import Token, TokenizedSentence, TokenizerKind, in_windows, joined
+from parser.text.tokenizer import Token, TokenizedSentence, TokenizerKind, in_windows, joined
 
 WINDOW = 8_192
 """Characters that take spaCy at most some ten milliseconds."""

@@ -14,12 +14,10 @@ from pydantic import TypeAdapter
 import parser
 from parser.cli import main
 from parser.config.file import ConfigError
-from parser.training.config import read_config
-from parser.treebank.conllu import blocks, parse_block
-from parser.treebank.text.reading import BLANKS, TextReader
-from parser.treebank.text.spacy_rules import Spacy
-from parser.treebank.text.tokenizer import as_sentence
-from parser.treebank.text.tokenizer_kinds import (
+from parser.text.reading import BLANKS, TextReader
+from parser.text.spacy_rules import Spacy
+from parser.text.tokenizer import as_sentence
+from parser.text.tokenizer_kinds import (
     KINDS,
     AnyTokenizer,
     Blanks,
@@ -28,12 +26,14 @@ from parser.treebank.text.tokenizer_kinds import (
     tokenizer_as_json,
     tokenizer_from_json,
 )
+from parser.training.config import read_config
+from parser.treebank.conllu import blocks, parse_block
 
 pytest.importorskip("ufal.udpipe")
 pytest.importorskip("spacy")
 
 STORED = {
-    "udpipe": tokenizer_from_json(Path("tests/treebank/text/tokenizer.json").read_bytes()),
+    "udpipe": tokenizer_from_json(Path("tests/text/tokenizer.json").read_bytes()),
     "spacy": StoredTokenizer(Spacy(kind="spacy", language="en")),
     "lines": StoredTokenizer(Lines(kind="lines")),
     "blanks": StoredTokenizer(Blanks(kind="blanks")),

@@ -14,8 +14,8 @@ from pydantic import Field
 from parser.system.files import nameless_file
 from parser.system.settings import Count
 from parser.system.version import to_install
-from parser.treebank.text.tokenizer import Token, TokenizedSentence, TokenizerKind, in_windows, joined
-from parser.treebank.text.udpipe_format import refuse_unsound
+from parser.text.tokenizer import Token, TokenizedSentence, TokenizerKind, in_windows, joined
+from parser.text.udpipe_format import refuse_unsound
 
 METHOD = "morphodita_parsito"
 TRAINING = "epochs={};batch_size={};learning_rate={:.10f};early_stopping=1;dimension=24"

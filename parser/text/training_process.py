@@ -14,11 +14,11 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from parser.system.processes import environment, python, start_process
+from parser.text.tokenizer import TokenizerKind
+from parser.text.tokenizer_kinds import AnyTokenizer
+from parser.text.treebank_text import begins_paragraph, surface_tokens
 from parser.treebank.conllu_output import sentence_lines
 from parser.treebank.sentence import BLANK, FORM, NO_SPACE, Sentence
-from parser.treebank.text.tokenizer import TokenizerKind
-from parser.treebank.text.tokenizer_kinds import AnyTokenizer
-from parser.treebank.text.treebank_text import begins_paragraph, surface_tokens
 
 
 def start_training(
@@ -29,7 +29,7 @@ def start_training(
     train, dev: files with text from `as_training_text`. log: file for the output of the library. line: the
     lifeline with which the process ends.
     """
-    module = python("-m", "parser.treebank.text.training_process")
+    module = python("-m", "parser.text.training_process")
     command = [*module, settings.model_dump_json(), str(train), str(dev), str(output)]
     with log.open("wb") as file:
         return start_process(command, line, env=environment(), stdout=file, stderr=file)

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parser.text import reading
+from parser.text.reading import BLANKS, TextPart, TextReader, read_parts, shares, stream_text
+from parser.text.tokenizer import as_sentence
+from parser.text.tokenizer_kinds import DividedText, tokenizer_from_json
 from parser.treebank.conllu_output import numbered_from
-from parser.treebank.text import reading
-from parser.treebank.text.reading import BLANKS, TextPart, TextReader, read_parts, shares, stream_text
-from parser.treebank.text.tokenizer import as_sentence
-from parser.treebank.text.tokenizer_kinds import DividedText, tokenizer_from_json
 
-KEPT = Path("tests/treebank/text/tokenizer.json")
+KEPT = Path("tests/text/tokenizer.json")
 
 
 @pytest.fixture(scope="module")

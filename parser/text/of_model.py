@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from parser.models.model_files import TOKENIZER, ModelFiles, members_of, model_files, refuse_without_model
 from parser.system.settings import fault_lines
-from parser.treebank.text.reading import TextFormat, TextReader
-from parser.treebank.text.tokenizer_kinds import Lines, StoredTokenizer, tokenizer_from_json
+from parser.text.reading import TextFormat, TextReader
+from parser.text.tokenizer_kinds import Lines, StoredTokenizer, tokenizer_from_json
 
 MISSING = (
     "the model has no tokenizer. Train it with `tokenizer: {kind: udpipe}`; a finished run gets one by "

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from extended import extended
 
-from parser.treebank.text.reading import TextReader
-from parser.treebank.text.tokenizer_kinds import UDPipe, tokenizer_from_json
-from parser.treebank.text.udpipe_format import refuse_unsound
+from parser.text.reading import TextReader
+from parser.text.tokenizer_kinds import UDPipe, tokenizer_from_json
+from parser.text.udpipe_format import refuse_unsound
 
 pytest.importorskip("ufal.udpipe")
 
-TRAINED = tokenizer_from_json(Path("tests/treebank/text/tokenizer.json").read_bytes()).content
+TRAINED = tokenizer_from_json(Path("tests/text/tokenizer.json").read_bytes()).content
 START = b"\x12morphodita_parsito\x03\x7f\x7f\x01\x03\x02"
 """Everything before the block of the network."""
 FILTERS = [{"id": lzma.FILTER_LZMA1, "dict_size": 1 << 20, "lc": 3, "lp": 0, "pb": 2}]
