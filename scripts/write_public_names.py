@@ -101,7 +101,7 @@ def _python() -> Iterator[PublicName]:
         elif name != "__version__":
             yield from _described(name, getattr(parser, name))
     yield from (PublicName("score", measure) for measure in Scores().as_dict())
-    yield from (PublicName("score of text", measure) for measure in TEXT_MEASURES)
+    yield from (PublicName("score of text", measure) for measure in (*TEXT_MEASURES, "segmentation"))
 
 
 def _client() -> Iterator[PublicName]:

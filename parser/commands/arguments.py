@@ -133,8 +133,9 @@ def _add_evaluate(commands: Commands) -> None:
     command.add_argument(
         "--report",
         type=named_output,
-        metavar="HTML",
-        help="write a page with scores, learning curves, kinds of errors and the worst sentences",
+        metavar="FILE",
+        help="write a page with scores, learning curves, kinds of errors and the worst sentences; "
+        "or the scores and errors as JSON, if FILE ends with .json",
     )
     command.set_defaults(run="parser.commands.evaluate:evaluate_model")
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from parser.commands.arguments import OF_TREEBANK
 from parser.commands.options import (
@@ -21,6 +22,7 @@ from parser.commands.options import (
 from parser.evaluation.calibration import confidence_of
 from parser.evaluation.errors import find_errors
 from parser.evaluation.evaluate import PartEvaluator, evaluate, evaluate_text
+from parser.evaluation.known import Known
 from parser.evaluation.report import comparison_report, copied_by, report, text_report
 from parser.evaluation.scores import Scores
 from parser.evaluation.significance import compare
@@ -29,6 +31,7 @@ from parser.models.loading import ModelChoice, load_on
 from parser.models.model import Model, of_treebank
 from parser.pages.comparison_page import Parsed, comparison_page
 from parser.pages.report_page import report_page
+from parser.pages.text_report_page import text_report_page
 from parser.parsing.engine import parse_stream
 from parser.parsing.input_parts import name_of, shared
 from parser.parsing.options import ParseOptions
@@ -43,13 +46,13 @@ from parser.training.record import CURVES, METRICS, drawn_curves, epochs_of
 from parser.treebank.conllu import NO_SENTENCE, read_treebank, stream_parts
 from parser.treebank.conllu_faults import Faults, TreebankError
 from parser.treebank.sentence import Sentence
-from parser.treebank.vocabulary import UNKNOWN
+
+JSON = ".json"
 
 
 def evaluate_model(options: argparse.Namespace) -> None:
-    if options.text is not None and (options.no_punct or options.processes > 1 or options.report):
-        others = "--no-punct, --processes and --report"
-        raise ValueError(f"--text scores all words, in one process: leave out {others}")
+    if options.text is not None and (options.no_punct or options.processes > 1):
+        raise ValueError("--text scores all words, in one process: leave out --no-punct and --processes")
     if options.report and options.processes > 1:
         raise ValueError("--report is written by one process: leave out --processes")
     sources = filter(None, (options.treebank, options.text))
@@ -84,28 +87,36 @@ def _of_text(options: argparse.Namespace, model: Model) -> TextScores:
         source, text = options.text, stream_text(options.text)
     sentences = with_column_warnings(model, read_parts(reader, text), source, is_text=True)
     try:
-        return evaluate_text(model, sentences, gold, options.batch_size)
+        scores = evaluate_text(model, sentences, gold, options.batch_size)
     except OtherTextError as error:
         raise ValueError(f"{source}: {error}; give the text of {options.treebank}") from None
+    if options.report:
+        page = partial(text_report_page, f"{_title(options)}, from raw text", scores)
+        _write_report(options.report, page, partial(scores.as_dict, examples=True))
+    return scores
 
 
 def _with_report(options: argparse.Namespace, model: Model, gold: Sequence[Sentence]) -> Scores:
-    """Write the page of the report, and return the scores."""
+    """Write the report, and return the scores."""
     parsed = parse_stream(
         with_calibration(model, None), gold, options.batch_size, ParseOptions(probabilities=True)
     )
     trees = [tree for _, tree in parsed]
-    errors = find_errors(gold, trees, _known_forms(model), not options.no_punct)
-    title = f"{', '.join(map(str, models_of(options).paths))} on {options.treebank}"
+    errors = find_errors(gold, trees, Known.of(model), not options.no_punct)
     calibration, confidence = Calibration.of(model), confidence_of(gold, trees, not options.no_punct)
     if calibration.settings is None:
         confidences = {"not calibrated": confidence}
     else:
         confidences = {"before": confidence, "calibrated": confidence.calibrated(calibration)}
     curves = curves_of(options.model)
-    page = report_page(title, errors, gold, trees, model.predicted_columns, curves, confidences)
-    _write_page(options.report, page)
+    predicted = model.predicted_columns
+    page = partial(report_page, _title(options), errors, gold, trees, predicted, curves, confidences)
+    _write_report(options.report, page, errors.as_dict)
     return errors.scores
+
+
+def _title(options: argparse.Namespace) -> str:
+    return f"{', '.join(map(str, models_of(options).paths))} on {options.treebank}"
 
 
 def _by_processes(options: argparse.Namespace, model: Model) -> Scores:
@@ -142,10 +153,11 @@ def compare_models(options: argparse.Namespace) -> None:
     comparison = compare(gold, first, second, not options.no_punct, options.by)
     copied = copied_by(*(model.predicted_columns for model in models))
     if options.report:
+        known = Known.of(*models)
         parsed = [
             Parsed(
                 str(folder),
-                find_errors(gold, trees, _known_forms(*models), not options.no_punct),
+                find_errors(gold, trees, known, not options.no_punct),
                 trees,
                 curves_of(folder),
             )
@@ -154,12 +166,6 @@ def compare_models(options: argparse.Namespace) -> None:
         page = comparison_page(options.treebank, gold, parsed[0], parsed[1], comparison, copied)
         _write_page(options.report, page)
     say(*comparison_report(comparison, str(options.first), str(options.model), copied))
-
-
-def _known_forms(*models: Model) -> Callable[[str], bool]:
-    """Return a function that says whether a form occurs in the training treebanks of all models."""
-    lexicons = [model.vocabulary.columns["form"] for model in models]
-    return lambda form: all(forms.number(form) != UNKNOWN for forms in lexicons)
 
 
 def curves_of(model: Path) -> bytes | str:
@@ -200,6 +206,11 @@ def _refuse_unwritable_page(page: Path | None, sources: Iterable[str], models: S
     if not page.parent.is_dir():
         raise ValueError(f"--report {page}: give the name of a file in a folder that exists")
     refuse_to_overwrite(page, read)
+
+
+def _write_report(path: Path, page: Callable[[], str], figures: Callable[[], dict[str, Any]]) -> None:
+    """Write the page; or the figures, if the name of the file asks for JSON."""
+    _write_page(path, json.dumps(figures()) + "\n" if path.suffix == JSON else page())
 
 
 def _write_page(path: Path, page: str) -> None:

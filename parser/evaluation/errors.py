@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from parser.evaluation.known import DEPREL, Known
 from parser.evaluation.scores import (
     LENGTH_GROUPS,
     PUNCTUATION_TAGS,
@@ -16,7 +17,10 @@ from parser.evaluation.scores import (
     range_name,
     word_classes,
 )
+from parser.evaluation.tally import Example, Tally
+from parser.evaluation.value_errors import ValueErrors
 from parser.parsing.parsed_tree import ParsedTree
+from parser.treebank.projectivity import crossing
 from parser.treebank.sentence import Sentence, without_subtype
 
 DISTANCES = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 5), (6, None))
@@ -25,6 +29,7 @@ ROOT = "ROOT"
 LABEL, ARC_LENGTH = "label", "length of the arc, in words"
 DISTANCE, SENTENCE_LENGTH = "distance to the root, in arcs", "length of the sentence, in words"
 KNOWN, TAG = "known and unknown words", "tag"
+ARC, TREE = "projectivity of the arc", "projectivity of the sentence"
 GROUPINGS: dict[str, Sequence[str]] = {
     LABEL: (),
     ARC_LENGTH: LENGTH_GROUPS,
@@ -32,6 +37,8 @@ GROUPINGS: dict[str, Sequence[str]] = {
     SENTENCE_LENGTH: tuple(range_name(*group) for group in SENTENCE_LENGTHS),
     KNOWN: ("in the training treebank", "not in it"),
     TAG: (),
+    ARC: ("projective", "non-projective"),
+    TREE: ("projective", "non-projective"),
 }
 """Ways to divide the words by the gold trees, with the order of the groups; () orders them by size."""
 
@@ -66,10 +73,13 @@ class Errors:
         default_factory=lambda: {grouping: defaultdict(WordGroup) for grouping in GROUPINGS}
     )
     """The groups of words of each grouping, see `GROUPINGS`."""
-    labels: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Counts of gold and parsed labels, for words with the right head and a wrong label."""
-    head_tags: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Counts of the tags of the gold and the parsed head, for words with a wrong head."""
+    labels: Tally = field(default_factory=Tally)
+    """The gold and the parsed label of words with the right head and a wrong label, if training has the gold
+    label with its subtype.
+    """
+    head_tags: Tally = field(default_factory=Tally)
+    """The tags of the gold and the parsed head of words with a wrong head."""
+    values: ValueErrors = field(default_factory=ValueErrors)
     sentences: list[SentenceErrors] = field(default_factory=list)
 
     def ordered(self, grouping: str) -> Iterator[tuple[str, WordGroup]]:
@@ -87,49 +97,66 @@ class Errors:
             by_errors, key=lambda number: -self.sentences[number].errors / self.sentences[number].words
         )
 
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {
+            "scores": self.scores.as_dict(),
+            "groups": {
+                grouping: {
+                    name: {"words": group.words, "uas": group.uas, "las": group.las}
+                    for name, group in self.ordered(grouping)
+                }
+                for grouping in GROUPINGS
+            },
+            "labels": list(self.labels.as_rows("gold", "parsed")),
+            "head_tags": list(self.head_tags.as_rows("gold", "parsed")),
+            **self.values.as_dict(),
+            "sentences": [one._asdict() for one in self.sentences],
+        }
+
 
 def find_errors(
-    gold: Sequence[Sentence],
-    trees: Sequence[ParsedTree],
-    is_known: Callable[[str], bool],
-    punctuation: bool = True,
+    gold: Sequence[Sentence], trees: Sequence[ParsedTree], known: Known, punctuation: bool = True
 ) -> Errors:
     """The errors of trees.
 
-    is_known: returns whether a form is in the training treebank. punctuation: whether punctuation is scored.
+    known: what the training treebank has. punctuation: whether punctuation is scored.
     """
     errors = Errors()
-    for sentence, tree in zip(gold, trees, strict=True):
+    for place, (sentence, tree) in enumerate(zip(gold, trees, strict=True)):
         errors.scores.add(sentence, tree.heads, tree.labels, punctuation, tree.tags)
         tags = word_classes(sentence)
         tags_of_heads = [ROOT, *tags]
-        distances = distances_to_root(sentence.heads)
-        words = wrong = 0
-        for number, (head, label, parsed_head, parsed_label) in enumerate(
-            zip(sentence.heads, sentence.labels, tree.heads, tree.labels, strict=True)
-        ):
-            if not punctuation and tags[number] in PUNCTUATION_TAGS:
-                continue
-            label, parsed_label = without_subtype(label), without_subtype(parsed_label)
+        distances, crosses = distances_to_root(sentence.heads), frozenset(crossing(sentence.heads))
+        scored = [word for word, tag in enumerate(tags) if punctuation or tag not in PUNCTUATION_TAGS]
+        wrong = 0
+        for word in scored:
+            form, head, parsed_head = sentence.forms[word], sentence.heads[word], tree.heads[word]
+            label, parsed_label = (without_subtype(labels[word]) for labels in (sentence.labels, tree.labels))
             right_head, right = head == parsed_head, (head, label) == (parsed_head, parsed_label)
-            words, wrong = words + 1, wrong + (not right)
+            is_known = known.is_form(form)
+            wrong += not right
             for grouping, name in (
                 (LABEL, label),
-                (ARC_LENGTH, length_group(number + 1, head)),
-                (DISTANCE, group_of(distances[number], DISTANCES)),
+                (ARC_LENGTH, length_group(word + 1, head)),
+                (DISTANCE, group_of(distances[word], DISTANCES)),
                 (SENTENCE_LENGTH, group_of(len(sentence), SENTENCE_LENGTHS)),
-                (KNOWN, GROUPINGS[KNOWN][not is_known(sentence.forms[number])]),
-                (TAG, tags[number]),
+                (KNOWN, GROUPINGS[KNOWN][not is_known]),
+                (TAG, tags[word]),
+                (ARC, GROUPINGS[ARC][word + 1 in crosses]),
+                (TREE, GROUPINGS[TREE][bool(crosses)]),
             ):
                 group = errors.groups[grouping][name]
                 group.words += 1
                 group.correct_heads += right_head
                 group.correct_arcs += right
-            if right_head and not right:
-                errors.labels[label, parsed_label] += 1
+            example = Example(form, place, sentence.identifier, sentence.line)
+            if right_head and not right and not known.lacks(DEPREL, sentence.labels[word]):
+                errors.labels.add((label, parsed_label), example, is_known)
             if not right_head:
-                errors.head_tags[tags_of_heads[head], tags_of_heads[parsed_head]] += 1
-        errors.sentences.append(SentenceErrors(words, wrong))
+                errors.head_tags.add((tags_of_heads[head], tags_of_heads[parsed_head]), example, is_known)
+        errors.values.add(sentence, tree, place, scored, known)
+        errors.sentences.append(SentenceErrors(len(scored), wrong))
     return errors
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from parser.evaluation.parsed_text import gold_text, parsed_text
 from parser.evaluation.scores import Scores, score
-from parser.evaluation.text_scores import TextScores, gold_text, parsed_text, score_text
+from parser.evaluation.text_scores import TextScores, score_text
 from parser.models.column_shares import Counts, column_counts
 from parser.models.loading import ModelChoice, load_models
 from parser.models.model import Model

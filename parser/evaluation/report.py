@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from parser.evaluation.measures import MEASURES, OF_COLUMNS, TEXT_MEASURES, Measure
 from parser.evaluation.scores import Scores
@@ -77,7 +77,13 @@ def report(scores: Scores, predicted: Collection[str]) -> list[str]:
     rows.append(("exact match", scores.exact, "sentences without an error"))
     if scores.crossing_arcs:
         meaning = f"non-projective arcs with the right head, of {scores.crossing_arcs:,}"
-        rows.append(("crossing arcs", scores.crossing_recall, meaning))
+        sentences = counted(scores.nonprojective_sentences, "sentence")
+        rows += [
+            ("crossing arcs", scores.crossing_recall, meaning),
+            ("lifted arcs", scores.crossing_lifted, "and those with the head of the projective tree instead"),
+            ("LAS, projective", scores.projective_las, "LAS in sentences without crossing arcs"),
+            ("LAS, crossing", scores.nonprojective_las, f"LAS in {sentences} with crossing arcs"),
+        ]
     lines = [f"{counted(scores.sentences, 'sentence')}, {counted(scores.words, 'word')}", ""]
     lines += [f"{name:<18}{value:6.2f}  {meaning}" for name, value, meaning in rows]
     most = f" (the {LABELS_SHOWN} most frequent)" if len(scores.gold_labels) > LABELS_SHOWN else ""
@@ -91,13 +97,23 @@ def report(scores: Scores, predicted: Collection[str]) -> list[str]:
 
 
 def text_report(scores: TextScores) -> list[str]:
-    """A line for each score of parsed raw text, with precision and recall."""
+    """A line for each score of parsed raw text, and for each kind of errors in the segmentation."""
     lines = [f"{'':<12}{'F1':>8}{'precision':>11}{'recall':>8}"]
+    lines += [
+        f"{name:<12}{f1:8.2f}{precision:11.2f}{recall:8.2f}"
+        for name, f1, precision, recall in text_rows(scores)
+    ]
+    lines += ["", "errors in the segmentation"]
+    lines += [f"  {kind:<40}{errors:6,}  of {of:,}" for kind, errors, of, _ in scores.segmentation.rows()]
+    return lines
+
+
+def text_rows(scores: TextScores) -> Iterator[tuple[str, float, float, float]]:
+    """The name of each score of parsed raw text, its F1, precision and recall."""
     for measure, name in TEXT_MEASURES.items():
         right, of_parsed, of_gold = (counts[measure] for counts in (scores.right, scores.parsed, scores.gold))
         precision, recall = (100 * right / total if total else 0.0 for total in (of_parsed, of_gold))
-        lines.append(f"{name:<12}{scores.percent(measure):8.2f}{precision:11.2f}{recall:8.2f}")
-    return lines
+        yield name, scores.percent(measure), precision, recall
 
 
 def score_line(scores: Mapping[str, float], measures: Iterable[Measure], prefix: str = "") -> str:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from parser.evaluation.measures import MEASURES, Measure
 from parser.parsing.parsed_tree import ParsedTree
-from parser.treebank.projectivity import crossing
+from parser.treebank.projectivity import crossing, projectivize
 from parser.treebank.sentence import Sentence, without_subtype
 
 # fmt: off
@@ -61,6 +61,13 @@ class Scores:
     correct_lengths: Counter[str] = field(default_factory=Counter)
     crossing_arcs: int = 0
     correct_crossing_heads: int = 0
+    lifted_crossing_heads: int = 0
+    """Dependents of crossing gold arcs with the head that they have once the gold tree is projective."""
+    nonprojective_sentences: int = 0
+    nonprojective_words: int = 0
+    """The words of these sentences."""
+    nonprojective_arcs: int = 0
+    """The correct arcs in these sentences."""
     correct_words: Counter[Measure] = field(default_factory=Counter)
     """See the function of this name."""
     squared_arcs: int = 0
@@ -79,6 +86,7 @@ class Scores:
         """Add a sentence. punctuation: whether punctuation is scored; tags: predicted tags, by column."""
         exact, scored, correct_arcs = True, [], 0
         crosses = frozenset(crossing(gold.heads))
+        lifted_heads = projectivize(gold.heads, gold.labels)[0] if crosses else gold.heads
         for word, (tag, gold_head, gold_full, head, full) in enumerate(
             zip(word_classes(gold), gold.heads, gold.labels, heads, labels, strict=True), 1
         ):
@@ -100,12 +108,17 @@ class Scores:
             self.correct_lengths[length] += right
             self.crossing_arcs += word in crosses
             self.correct_crossing_heads += right_head and word in crosses
+            self.lifted_crossing_heads += word in crosses and head == lifted_heads[word - 1]
             exact = exact and right
         self.correct_words += correct_words(gold, heads, labels, tags, scored)
         self.correct_arcs += correct_arcs
         self.squared_arcs += correct_arcs**2
         self.arcs_by_words += correct_arcs * len(scored)
         self.squared_words += len(scored) ** 2
+        if crosses:
+            self.nonprojective_sentences += 1
+            self.nonprojective_words += len(scored)
+            self.nonprojective_arcs += correct_arcs
         self.sentences += 1
         self.exact_sentences += exact
 
@@ -160,6 +173,22 @@ class Scores:
         """Recall of non-projective gold arcs, unlabelled."""
         return _percent(self.correct_crossing_heads, self.crossing_arcs)
 
+    @property
+    def crossing_lifted(self) -> float:
+        """The share of non-projective gold arcs whose word has its lifted head instead."""
+        return _percent(self.lifted_crossing_heads, self.crossing_arcs)
+
+    @property
+    def projective_las(self) -> float:
+        """LAS in sentences without a non-projective gold arc."""
+        arcs, words = self.correct_arcs - self.nonprojective_arcs, self.words - self.nonprojective_words
+        return _percent(arcs, words)
+
+    @property
+    def nonprojective_las(self) -> float:
+        """LAS in the other sentences."""
+        return _percent(self.nonprojective_arcs, self.nonprojective_words)
+
     def label_f1(self) -> dict[str, float]:
         """Return the F1 of labelled arcs by label, the most frequent gold label first."""
         names = sorted(
@@ -185,6 +214,10 @@ class Scores:
             "exact": self.exact,
             "crossing_recall": self.crossing_recall,
             "crossing_arcs": self.crossing_arcs,
+            "crossing_lifted": self.crossing_lifted,
+            "projective_las": self.projective_las,
+            "nonprojective_las": self.nonprojective_las,
+            "nonprojective_sentences": self.nonprojective_sentences,
             "scored_words": self.words,
             "scored_sentences": self.sentences,
             "label_f1": self.label_f1(),

@@ -2,78 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import inf
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from parser.evaluation.measures import TEXT_MEASURES, TextMeasure
-from parser.evaluation.scores import (
-    CONTENT_LABELS,
-    FUNCTIONAL_LABELS,
-    ScoredWord,
-    right_measures,
-    scored_words,
-)
-from parser.parsing.parsed_tree import ParsedTree
-from parser.text.reading import BLANKS
-from parser.text.treebank_text import surface_tokens
-from parser.treebank.sentence import Sentence
+from parser.evaluation.parsed_text import ROOT, ParsedText, SegmentedWord
+from parser.evaluation.scores import CONTENT_LABELS, right_measures
+from parser.evaluation.segmentation import Segmentation, segmentation_errors
 
-Span = tuple[int, int]
-"""The first character and the one after the last, as indices into the text without white space."""
-ROOT = -1
 NOT_ALIGNED = -2
 CHARACTERS_SHOWN = 30
 
 
-class SegmentedWord(NamedTuple):
-    form: str
-    span: Span
-    """The span of the word's token."""
-    is_part: bool
-    """Whether the word is a part of a multiword token."""
-
-
 class OtherTextError(ValueError):
     """The parsed text is not that of the gold trees."""
-
-
-@dataclass
-class ParsedText:
-    """Sentences with their trees, as one sequence of characters, tokens and words."""
-
-    characters: list[str] = field(default_factory=list)
-    """The forms of the tokens, without white space."""
-    tokens: list[Span] = field(default_factory=list)
-    sentences: list[Span] = field(default_factory=list)
-    segments: list[SegmentedWord] = field(default_factory=list)
-    words: list[ScoredWord] = field(default_factory=list)
-    """The words; the head is an index into this list, or ROOT."""
-    function_words: dict[int, list[int]] = field(default_factory=dict)
-    """The function words that depend on each word, as indices."""
-    length: int = 0
-    """The length of the text in characters."""
-
-    def add(self, sentence: Sentence, tree: ParsedTree) -> None:
-        """Append a sentence. tree: with tags to compare; the sentence's tags are used where it has none."""
-        start, first, number = self.length, len(self.words), 0
-        for token in surface_tokens(sentence):
-            # A token can contain spaces in one of the segmentations, and be several tokens in the other.
-            form = "".join(token.form.translate(BLANKS).split())
-            span = self.length, self.length + len(form)
-            self.characters.append(form)
-            self.tokens.append(span)
-            for word_form in sentence.forms[number : number + token.words]:
-                self.segments.append(SegmentedWord(word_form, span, token.words > 1))
-            number += token.words
-            self.length = span[1]
-        self.sentences.append((start, self.length))
-        for index, word in enumerate(scored_words(sentence, tree.heads, tree.labels, tree.tags), first):
-            head = first + word.head - 1 if word.head else ROOT
-            self.words.append(word._replace(head=head))
-            if word.head and word.label in FUNCTIONAL_LABELS:
-                self.function_words.setdefault(head, []).append(index)
 
 
 @dataclass(frozen=True)
@@ -83,25 +27,19 @@ class TextScores:
     """The total in the gold trees."""
     parsed: dict[TextMeasure, int]
     """The total in the parsed text."""
+    segmentation: Segmentation
 
     def percent(self, measure: TextMeasure) -> float:
         """The F1 score in percent."""
         total = self.gold[measure] + self.parsed[measure]
         return 200 * self.right[measure] / total if total else 0.0
 
-    def as_dict(self) -> dict[str, Any]:
-        return {measure: self.percent(measure) for measure in TEXT_MEASURES}
-
-
-def parsed_text(sentences: Iterable[tuple[Sentence, ParsedTree]]) -> ParsedText:
-    text = ParsedText()
-    for sentence, tree in sentences:
-        text.add(sentence, tree)
-    return text
-
-
-def gold_text(sentences: Iterable[Sentence]) -> ParsedText:
-    return parsed_text((one, ParsedTree(one.heads, one.labels)) for one in sentences)
+    def as_dict(self, examples: bool = False) -> dict[str, Any]:
+        """examples: whether errors in the segmentation have examples."""
+        return {
+            **{measure: self.percent(measure) for measure in TEXT_MEASURES},
+            "segmentation": self.segmentation.as_dict(examples),
+        }
 
 
 def score_text(gold: ParsedText, parsed: ParsedText) -> TextScores:
@@ -131,7 +69,7 @@ def score_text(gold: ParsedText, parsed: ParsedText) -> TextScores:
             gold_word, word, gold_word.head == head, same_function_words
         ).items():
             right[cast("TextMeasure", measure)] += is_right
-    return TextScores(right, _totals(gold), _totals(parsed))
+    return TextScores(right, _totals(gold), _totals(parsed), segmentation_errors(gold, parsed))
 
 
 def _totals(text: ParsedText) -> dict[TextMeasure, int]:

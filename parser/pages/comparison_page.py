@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -10,8 +9,9 @@ from parser.evaluation.errors import GROUPINGS, Errors
 from parser.evaluation.measures import MEASURES, Measure
 from parser.evaluation.report import verdict
 from parser.evaluation.significance import Comparison
+from parser.evaluation.tally import Tally
 from parser.pages.page import rendered
-from parser.pages.report_page import PAIRS_SHOWN, drawn
+from parser.pages.report_page import KINDS_SHOWN, drawn
 from parser.parsing.parsed_tree import ParsedTree
 from parser.system.console import counted
 from parser.treebank.sentence import Sentence
@@ -85,10 +85,9 @@ def _groups(first: Parsed, second: Parsed, grouping: str) -> Iterator[tuple[str,
         yield name, f"{group.words:,}", *las, f"{gained:+,}"
 
 
-def _pairs(
-    first: Counter[tuple[str, str]], second: Counter[tuple[str, str]]
-) -> Iterator[tuple[str, str, str, str, str]]:
+def _pairs(first: Tally, second: Tally) -> Iterator[tuple[str, ...]]:
     """Yield the pairs whose numbers changed most."""
-    changes = {pair: second[pair] - first[pair] for pair in first | second}
-    for pair in sorted(changes, key=lambda pair: (-abs(changes[pair]), pair))[:PAIRS_SHOWN]:
-        yield *pair, f"{first[pair]:,}", f"{second[pair]:,}", f"{changes[pair]:+,}"
+    before, after = first.counts, second.counts
+    changes = {pair: after[pair] - before[pair] for pair in before | after}
+    for pair in sorted(changes, key=lambda pair: (-abs(changes[pair]), pair))[:KINDS_SHOWN]:
+        yield *pair, f"{before[pair]:,}", f"{after[pair]:,}", f"{changes[pair]:+,}"

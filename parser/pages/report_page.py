@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -16,17 +15,21 @@ from parser.evaluation.calibration import (
     brier_score,
     calibration_error,
 )
-from parser.evaluation.errors import GROUPINGS, Errors
+from parser.evaluation.errors import GROUPINGS, Errors, SentenceErrors
 from parser.evaluation.measures import MEASURES
 from parser.evaluation.report import meanings
+from parser.evaluation.scores import Scores
+from parser.evaluation.tally import Tally
+from parser.evaluation.value_errors import EXTRA, MISSING, OTHER_VALUE, UNKNOWN_FORM, ValueErrors, title_of
 from parser.pages.page import rendered
 from parser.pages.trees_page import tree_data
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.sentence import WORD_COLUMNS, Sentence
 
-PAIRS_SHOWN, SENTENCES_SHOWN, LABELS_SHOWN = 25, 20, 20
+KINDS_SHOWN, SENTENCES_SHOWN, LABELS_SHOWN = 25, 20, 20
 ARCS_OF_BIN = 50
 """Minimum arcs of a label in each bin: fewer are right or wrong by chance."""
+CONFUSED = {"upos": "UPOS", "xpos": "XPOS", "lemma": "Lemmas"}
 SIZE, MARGIN = 240, 48
 """Size and margin of the diagram in pixels."""
 CONFIDENCE_MEASURES: Mapping[str, tuple[Callable[..., float | None], str]] = {
@@ -56,11 +59,22 @@ def report_page(
     predicted: the columns that the parser predicts. curves: the SVG of the learning curves, or the reason why
     there are none. confidences: see `_confidence_part`.
     """
-    worst, headings = errors.worst(SENTENCES_SHOWN), []
-    for number in worst:
-        words, wrong = errors.sentences[number]
-        where = f"{gold[number].identifier}, line {gold[number].line:,}"
-        headings.append(f"{where}: {wrong} of {words} words wrong")
+    values = errors.values
+    tallies = {
+        "labels": errors.labels,
+        "head_tags": errors.head_tags,
+        **values.confusions,
+        "features": values.features,
+        "lemma_kinds": values.lemma_kinds,
+    }
+    worst = errors.worst(SENTENCES_SHOWN)
+    shown = {
+        "worst": worst,
+        "examples": sorted(_sentences_of((*tallies.values(), *values.lacking.values())).difference(worst)),
+    }
+    addresses = {
+        number: f"#{key}-{place}" for key, numbers in shown.items() for place, number in enumerate(numbers)
+    }
     return rendered(
         "report_page.html",
         title=title,
@@ -75,10 +89,23 @@ def report_page(
         confidence=_confidence_part(confidences),
         curves=curves,
         groups={grouping: list(_groups(errors, grouping)) for grouping in GROUPINGS},
-        labels=list(_pairs(errors.labels)),
-        head_tags=list(_pairs(errors.head_tags)),
-        worst=headings,
-        trees={"worst": [drawn(gold[number], trees[number]) for number in worst]},
+        crossing=list(_crossing_heads(errors.scores)),
+        columns=list(_columns(values)),
+        attributes=list(_attributes(values)),
+        confused={column: CONFUSED[column] for column in values.confusions},
+        kinds={name: list(_kinds(tally, addresses)) for name, tally in tallies.items()},
+        lacking=[
+            (title_of(column), *row)
+            for column, tally in values.lacking.items()
+            for row in _kinds(tally, addresses)
+        ],
+        headings={
+            key: [_heading(gold[number], errors.sentences[number]) for number in numbers]
+            for key, numbers in shown.items()
+        },
+        trees={
+            key: [drawn(gold[number], trees[number]) for number in numbers] for key, numbers in shown.items()
+        },
     )
 
 
@@ -98,10 +125,61 @@ def _groups(errors: Errors, grouping: str) -> Iterator[tuple[str, str, str, str,
         yield name, f"{group.words:,}", f"{group.uas:.2f}", f"{group.las:.2f}", share
 
 
-def _pairs(pairs: Counter[tuple[str, str]]) -> Iterator[tuple[str, str, str, float]]:
-    """Yield the most frequent pairs, each with its share of all pairs."""
-    for pair, times in sorted(pairs.items(), key=lambda item: (-item[1], item[0]))[:PAIRS_SHOWN]:
-        yield *pair, f"{times:,}", times / pairs.total()
+def _sentences_of(tallies: Iterable[Tally]) -> set[int]:
+    """Return the numbers of the sentences of all examples that are shown."""
+    kinds = ((tally, kind) for tally in tallies for kind in tally.ordered(KINDS_SHOWN))
+    return {example.sentence for tally, kind in kinds for example in tally.examples[kind]}
+
+
+def _heading(sentence: Sentence, errors: SentenceErrors) -> str:
+    where = f"{sentence.identifier}, line {sentence.line:,}"
+    return f"{where}: {errors.errors} of {errors.words} words wrong"
+
+
+def _kinds(tally: Tally, addresses: Mapping[int, str]) -> Iterator[tuple[object, ...]]:
+    """Yield the rows of the most frequent kinds: parts of the kind, words, unknown forms, the share of all
+    kinds, and examples with their addresses.
+
+    addresses: those of sentences in the page.
+    """
+    for kind in tally.ordered(KINDS_SHOWN):
+        words = tally.counts[kind]
+        examples = [
+            (example.text, addresses[example.sentence], example.place) for example in tally.examples[kind]
+        ]
+        yield (
+            *kind,
+            f"{words:,}",
+            f"{tally.unknown[kind]:,}",
+            f"{100 * words / tally.counts.total():.1f} %",
+            examples,
+        )
+
+
+def _crossing_heads(scores: Scores) -> Iterator[tuple[str, str, float]]:
+    """Yield the heads that words on non-projective gold arcs got."""
+    right, lifted = scores.correct_crossing_heads, scores.lifted_crossing_heads
+    for name, words in (
+        ("right head", right),
+        ("head of the projective tree", lifted),
+        ("another head", scores.crossing_arcs - right - lifted),
+    ):
+        if scores.crossing_arcs:
+            yield name, f"{words:,}", words / scores.crossing_arcs
+
+
+def _columns(values: ValueErrors) -> Iterator[tuple[str, ...]]:
+    """Yield for each column the percentage of right words in each group."""
+    for column, groups in values.groups.items():
+        shares = (
+            f"{group.percent:.1f} of {group.words:,}" if group.words else "" for group in groups.values()
+        )
+        yield title_of(column), *shares
+
+
+def _attributes(values: ValueErrors) -> Iterator[tuple[str, ...]]:
+    for name, counts in islice(values.attributes().items(), KINDS_SHOWN):
+        yield name, *(f"{counts[kind]:,}" for kind in (MISSING, EXTRA, OTHER_VALUE, UNKNOWN_FORM))
 
 
 def _confidence_part(confidences: Mapping[str, Confidence]) -> dict[str, object] | None:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from udtools.udeval import evaluate, load_conllu
 
 from parser.evaluation.measures import TEXT_MEASURES
-from parser.evaluation.text_scores import gold_text, score_text
+from parser.evaluation.parsed_text import gold_text
+from parser.evaluation.text_scores import score_text
 from parser.treebank.conllu import blocks, parse_block
 
 LABELS = ["nsubj", "obj:agent", "case", "punct", "root", "det"]
@@ -23,7 +24,8 @@ def read(text):
 
 def scores_of(gold, found):
     """Our scores, and those of the shared task's scorer."""
-    ours = score_text(gold_text(read(gold)), gold_text(read(found))).as_dict()
+    scores = score_text(gold_text(read(gold)), gold_text(read(found)))
+    ours = {measure: scores.percent(measure) for measure in TEXT_MEASURES}
     theirs = evaluate(
         load_conllu(io.StringIO(gold), "gold", {}), load_conllu(io.StringIO(found), "found", {})
     )

@@ -3,24 +3,33 @@
 import json
 import shutil
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from pages.small_trees import ALL, GOLD, HOSTILE, parsed
+from pages.small_trees import ALL, GOLD, GOLD_CATS, GOLD_DOGS, HOSTILE, parsed, sentence
 
 from parser.cli import main
 from parser.commands.evaluate import curves_of
 from parser.evaluation.calibration import Confidence
 from parser.evaluation.errors import find_errors
+from parser.evaluation.known import Known
+from parser.evaluation.parsed_text import gold_text
 from parser.evaluation.significance import compare
+from parser.evaluation.text_scores import score_text
+from parser.evaluation.value_errors import NEW_LEMMA
 from parser.pages.comparison_page import Parsed, comparison_page
 from parser.pages.report_page import drawn, report_page
+from parser.pages.text_report_page import text_report_page
 from parser.parsing.parsed_tree import ParsedTree
 from parser.training.record import write_curves
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import with_probabilities
 
 MODEL, TREEBANK = "tests/model", "data/quickstart/dev.conllu"
+ONE_SENTENCE = sentence(
+    "Dogs NOUN 2 nsubj", "bark VERB 0 root", "loudly ADV 2 advmod", "Cats NOUN 5 nsubj", "sleep VERB 2 conj"
+)
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><script>alert(1)</script></svg>'
 
 
@@ -46,7 +55,7 @@ def test_a_drawn_tree_has_what_the_parser_predicts():
 @pytest.fixture
 def report(tmp_path):
     gold, trees = parsed(GOLD), trees_of(parsed(ALL))
-    errors = find_errors(gold, trees, lambda form: form == "Dogs")
+    errors = find_errors(gold, trees, Known("Dogs".__eq__))
     confidences = {"before": confidence((1, 0.5)), "calibrated": confidence((0.8, 0))}
     path = tmp_path / "report.html"
     path.write_text(report_page(HOSTILE, errors, gold, trees, (), SVG, confidences), encoding="utf-8")
@@ -59,7 +68,8 @@ def comparison(tmp_path):
     first = [ParsedTree(tuple(max(0, head - 1) for head in tree.heads), tree.labels) for tree in second]
     outputs = {"one": first, "other": second}
     parsers = [
-        Parsed(name, find_errors(gold, trees, bool), trees, "no curves") for name, trees in outputs.items()
+        Parsed(name, find_errors(gold, trees, Known(bool)), trees, "no curves")
+        for name, trees in outputs.items()
     ]
     path = tmp_path / "comparison.html"
     page = comparison_page("dogs.conllu", gold, *parsers, compare(gold, first, second), {})
@@ -82,13 +92,58 @@ def test_a_report_has_scores_kinds_of_errors_and_trees(open_page, report):
         ["in the training treebank", "1", "100.00", "0.00", "50.0 %"],
         ["not in it", "12", "91.67", "91.67", "50.0 %"],
     ]
-    assert cells(page, "Labels taken for others") == [["nsubj", "obl", "1", "100.0 %"]]
-    assert cells(page, "Heads taken for others, by their tags") == [["VERB", "NOUN", "1", "100.0 %"]]
+    assert cells(page, "Labels taken for others") == [["nsubj", "obl", "1", "0", "100.0 %", "Dogs"]]
+    assert cells(page, "Heads taken for others, by their tags") == [
+        ["VERB", "NOUN", "1", "1", "100.0 %", "loudly"]
+    ]
     page.locator(".tree-place").first.focus()  # this scrolls there
     page.locator(".tree-place svg").first.wait_for(state="attached")
     assert page.locator(".tree-place").count() == 1  # the one sentence with errors
     assert page.locator("h1").inner_text() == HOSTILE
     assert page.locator(".picture").evaluate("(picture) => picture.naturalWidth") == 9
+
+
+def test_a_report_has_wrong_values_with_links_to_their_sentences(open_page, tmp_path):
+    gold = parsed(GOLD)
+    trees = [
+        tree._replace(
+            tags={
+                "upos": ("NOUN", *one.upos[1:]),
+                "feats": ("Case=Nom", *one.feats[1:]),
+                "lemma": ("x", *one.forms[1:]),
+            }
+        )
+        for one, tree in zip(gold, trees_of(gold), strict=True)
+    ]
+    gold = [replace(one, lemmas=one.forms) for one in gold]
+    known = Known("abc".__eq__, {"upos": {"NOUN", "ADP"}}, {"abc": {"abc"}})
+    errors = find_errors(gold, trees, known)
+    path = tmp_path / "report.html"
+    predicted = ["upos", "feats", "lemma"]
+    path.write_text(report_page("values", errors, gold, trees, predicted, "", {}), encoding="utf-8")
+    page = open_page(path)
+    assert cells(page, "UPOS taken for others") == [["ADP", "NOUN", "1", "1", "100.0 %", "de"]]
+    assert cells(page, "Wrong lemmas, by kind") == [[NEW_LEMMA, "5", "5", "100.0 %", "Dogs · Cats · ،"]]
+    assert cells(page, "Wrong features, by attribute") == [["Case", "0", "5", "0", "5"]]
+    assert cells(page, "Features taken for others")[0][:4] == ["Case", "none", "Nom", "5"]
+    rows = {row[0]: row[1:] for row in cells(page, "Right values")}
+    assert rows["UPOS"] == ["", "80.0 of 5", "75.0 of 8"]
+    assert ["UPOS", "X", "3", "2"] in [row[:4] for row in cells(page, "Values that training lacks")]
+    links = page.locator("td a")
+    assert links.count() > 5
+    for link in links.all():
+        heading = page.locator(link.get_attribute("href")).locator("h3").inner_text()
+        assert heading.startswith(f"{link.get_attribute('title')}:")
+
+
+def test_a_report_of_raw_text_has_the_errors_in_its_segmentation(open_page, tmp_path):
+    scores = score_text(gold_text(parsed(GOLD_DOGS + GOLD_CATS)), gold_text(parsed(ONE_SENTENCE)))
+    path = tmp_path / "report.html"
+    path.write_text(text_report_page("raw", scores), encoding="utf-8")
+    page = open_page(path)
+    rows = {row[0]: row[1:] for row in cells(page, "Errors in the segmentation")}
+    assert rows["missed sentence end without a mark"] == ["1", "1", "100.0 %", "Dogs bark loudly|Cats sleep"]
+    assert cells(page, "Scores of the raw text")[1] == ["Sentences", "0.00", "0.00", "0.00"]
 
 
 @pytest.mark.extended
@@ -114,7 +169,7 @@ def test_a_report_says_whether_probabilities_are_shares_of_right_arcs(open_page,
 def report_of_a_treebank(path, curves="no curves"):
     gold = read_treebank(TREEBANK)
     trees = [ParsedTree(tuple(0 if head == 1 else head for head in one.heads), one.labels) for one in gold]
-    errors = find_errors(gold, trees, lambda form: len(form) > 3)
+    errors = find_errors(gold, trees, Known(lambda form: len(form) > 3))
     path.write_text(report_page("many", errors, gold, trees, (), curves, {}), encoding="utf-8")
     return path
 
@@ -140,7 +195,7 @@ def test_cards_fill_the_page_and_clip_nothing(open_page, tmp_path, width, column
 def test_trees_are_drawn_when_they_come_into_view(open_page, tmp_path):
     path = report_of_a_treebank(tmp_path / "report.html")
     page = open_page(path, viewport={"width": 400, "height": 300})
-    assert page.locator(".tree-place").count() == 20
+    assert page.locator(".tree-place[data-trees=worst]").count() == 20
     assert page.locator(".tree-place svg").count() == 0
     assert page.evaluate("document.documentElement.scrollWidth") == 400
     last = page.locator(".tree-place").last
@@ -173,6 +228,9 @@ def test_the_commands_write_pages(reader_of_tags, tmp_path, capsys):
     assert f"<td>{scores['las']:.2f}</td>" in page.read_text(encoding="utf-8")
     assert main(["compare", MODEL, reader_of_tags, TREEBANK, "--report", str(page)]) == 0
     assert f"<td>{scores['las']:.2f}</td>" in page.read_text(encoding="utf-8")
+    figures = tmp_path / "errors.json"
+    assert main(["evaluate", MODEL, TREEBANK, "--report", str(figures)]) == 0
+    assert json.loads(figures.read_text(encoding="utf-8"))["scores"] == scores
     for place, fault in ((tmp_path, "is a folder; "), (tmp_path / "missing" / "page.html", "")):
         assert main(["evaluate", MODEL, TREEBANK, "--report", str(place)]) == 2
         assert f"{fault}give the name of a file" in capsys.readouterr().err

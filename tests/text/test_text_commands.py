@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from programs import running
 import parser
 from parser.cli import main
 from parser.text import reading
+from parser.treebank.conllu import read_treebank
 
 KEPT = Path("tests/text/tokenizer.json")
 MODEL = Path("tests/model")
@@ -171,6 +173,19 @@ def test_scores_of_raw_text(model, tmp_path, capsys):
     scores = json.loads(capsys.readouterr().out)
     assert scores["tokens"] == 100
     assert 80 < scores["sentences"] < 100
+    missed = [each for kind, each in scores["segmentation"].items() if kind.startswith("missed sentence end")]
+    ends = sum(each["of"] for each in missed)
+    assert ends == len(read_treebank(treebank)) - 1
+    page, figures = tmp_path / "report.html", tmp_path / "report.json"
+    for file in (page, figures):
+        assert main(["evaluate", str(model), treebank, "--text", "--report", str(file)]) == 0
+    assert "errors in the segmentation" in capsys.readouterr().out
+    told = json.loads(figures.read_text(encoding="utf-8"))
+    assert {**told, "segmentation": None} == {**scores, "segmentation": None}
+    examples = [one["text"] for each in told["segmentation"].values() for one in each["examples"]]
+    assert examples
+    shown = unescape(page.read_text(encoding="utf-8"))
+    assert all(text in shown for text in examples)
     other = tmp_path / "other.txt"
     other.write_text("Another text.", encoding="utf-8")
     assert main(["evaluate", str(model), treebank, "--text", str(other)]) == 2

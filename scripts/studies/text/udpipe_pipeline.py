@@ -17,7 +17,8 @@ from pathlib import Path
 from ufal import udpipe
 
 from parser.evaluation.measures import TEXT_MEASURES
-from parser.evaluation.text_scores import TextScores, gold_text, parsed_text, score_text
+from parser.evaluation.parsed_text import gold_text, parsed_text
+from parser.evaluation.text_scores import TextScores, score_text
 from parser.models.loading import load_model
 from parser.parsing.engine import parse_stream
 from parser.text.of_model import text_reader
