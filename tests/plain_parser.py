@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from parser.networks.character_encoder import CharacterEncoder
+from parser.networks.character_lstm import CharacterLSTM
 from parser.networks.stack_parser import StackParser
 from parser.networks.token_encoder import TokenEncoder
 from parser.transitions import transition_system
@@ -256,7 +257,10 @@ def words_above_tags(network: StackParser, words: list[torch.Tensor]) -> list[to
 
 
 def plain_string(embedding: torch.nn.Module, parts: list[int]) -> torch.Tensor:
-    """The vector of a string from its features (summed) or its characters (convolved)."""
+    """The vector of a string from its features (summed) or its characters (convolved, or read)."""
+    if isinstance(embedding, CharacterLSTM):
+        states, size = embedding.lstm(embedding.embedding.weight[parts])[0], embedding.lstm.hidden_size
+        return torch.cat([states[-1, :size], states[0, size:]])
     if not isinstance(embedding, CharacterEncoder):
         return sum(
             (embedding.parts.weight[part] for part in parts), torch.zeros_like(embedding.parts.weight[0])

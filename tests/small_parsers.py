@@ -13,7 +13,7 @@ from parser.networks.replay.examples import Examples
 from parser.networks.replay.making import made
 from parser.networks.settings import (
     ArcSettings,
-    CharacterSettings,
+    ConvolutionSettings,
     NetworkSettings,
     SentenceEncoderSettings,
     TagSettings,
@@ -36,7 +36,7 @@ LABELS = 4  # see `make_inventory`
 RICH_COLUMNS = {**COLUMNS, "feats": 5, "characters": 11}
 RICH = {
     "tag_sizes": {"upos": 3, "feats": 4},
-    "characters": CharacterSettings(size=3, filters=2, widths=(1, 2, 5)),
+    "characters": ConvolutionSettings(size=3, filters=2, widths=(1, 2, 5)),
     "sentence_encoder": SentenceEncoderSettings(hidden_size=3, layers=2),
     "word_features": True,
 }
@@ -134,7 +134,7 @@ def stepped(parser, inventory, batch):
 
 SMALL = {
     "word_size": 8,
-    "characters": CharacterSettings(size=6, filters=6, widths=(2, 3)),
+    "characters": ConvolutionSettings(size=6, filters=6, widths=(2, 3)),
     "token_size": 24,
     "sentence_encoder": SentenceEncoderSettings(hidden_size=8, layers=1),
     "word_features": True,

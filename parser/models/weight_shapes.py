@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from parser.networks.settings import DIRECTIONS, FEATURE_WORDS, CharacterSettings, NetworkSettings
+from parser.networks.settings import (
+    DIRECTIONS,
+    FEATURE_WORDS,
+    CharacterLSTMSettings,
+    CharacterSettings,
+    NetworkSettings,
+)
 from parser.treebank.vocabulary import CHARACTERS, PRETRAINED, TREEBANK, Vocabulary, division_of
 
 Shape = tuple[int, ...]
@@ -89,6 +95,10 @@ def _embedding(
 
 
 def _characters(settings: CharacterSettings, count: int) -> Iterator[tuple[str, Shape]]:
+    if isinstance(settings, CharacterLSTMSettings):
+        yield "embedding.weight", (count, settings.size)
+        yield from _lstm("lstm", settings.size, settings.hidden_size, 1, DIRECTIONS).items()
+        return
     yield "characters.weight", (count + 1, settings.size)
     for number, width in enumerate(settings.widths):
         yield f"filters.{number}.weight", (width * settings.filters, settings.size)

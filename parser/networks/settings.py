@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 from pydantic_core import PydanticKnownError
 
 from parser.system.settings import Count, Layers, Settings, Size, contradiction_error
@@ -50,9 +50,10 @@ class TagSettings(Settings):
 Width = Annotated[int, Field(gt=0, le=100)]
 
 
-class CharacterSettings(Settings):
-    """A convolution over the characters of a form."""
+class ConvolutionSettings(Settings):
+    """A convolution over the characters of a form, and its greatest values (Ma & Hovy 2016)."""
 
+    kind: Literal["convolution"] = "convolution"
     size: Size = 32
     """Size of a character's embedding."""
     filters: Size = 50
@@ -66,6 +67,43 @@ class CharacterSettings(Settings):
     def vector_size(self) -> int:
         """Size of the vector of a form."""
         return len(self.widths) * self.filters
+
+
+class CharacterLSTMSettings(Settings):
+    """A bidirectional LSTM over the characters of a form, and its last state in each direction (Ling et al.
+    2015)."""
+
+    kind: Literal["lstm"]
+    size: Size = 32
+    """Size of a character's embedding."""
+    hidden_size: Size = 100
+    """Size of the LSTM in each direction."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """Dropout on the character embeddings."""
+
+    @property
+    def vector_size(self) -> int:
+        """Size of the vector of a form."""
+        return len(DIRECTIONS) * self.hidden_size
+
+
+def _tag_of_characters(settings: Any) -> str | None:
+    """The tag by which pydantic chooses the class of the given settings."""
+    if isinstance(settings, dict):
+        kind = settings.get("kind", "convolution")
+    else:
+        kind = getattr(settings, "kind", None)
+    return f"<{kind}>" if isinstance(kind, str) else None
+
+
+CharacterSettings = Annotated[
+    Annotated[ConvolutionSettings, Tag("<convolution>")] | Annotated[CharacterLSTMSettings, Tag("<lstm>")],
+    Discriminator(
+        _tag_of_characters,
+        custom_error_type="character_kind",
+        custom_error_message="input should be {kind: NAME} with one of the names convolution, lstm",
+    ),
+]
 
 
 class SentenceEncoderSettings(Settings):

@@ -11,11 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from parser.batching.device import to_device
 from parser.batching.functional import dropout, linear
 from parser.batching.ragged import Ragged, gather_rows
 from parser.networks.bilstm import bilstm, run_bilstm
 from parser.networks.character_encoder import CharacterEncoder
-from parser.networks.settings import NetworkSettings
+from parser.networks.character_lstm import CharacterLSTM
+from parser.networks.settings import CharacterLSTMSettings, NetworkSettings
 from parser.treebank.tokens import Tokens
 from parser.treebank.vocabulary import CHARACTERS, PRETRAINED, TREEBANK, UNKNOWN, division_of
 
@@ -142,7 +144,8 @@ class SummedEmbedding(nn.Module):
 
     def forward(self, strings: Ragged) -> Tensor:
         """[strings, size] The summed embeddings. strings: part numbers of each string."""
-        return F.embedding_bag(strings.values, self.parts.weight, strings.offsets, mode="sum")
+        offsets = to_device(strings.offsets, strings.values.device)
+        return F.embedding_bag(strings.values, self.parts.weight, offsets, mode="sum")
 
 
 def _embedding(column: str, settings: NetworkSettings, count: int, vectors: Tensor | None) -> nn.Module:
@@ -151,6 +154,8 @@ def _embedding(column: str, settings: NetworkSettings, count: int, vectors: Tens
         return _pretrained(count, vectors, settings.train_pretrained)
     if column == CHARACTERS:
         assert settings.characters
+        if isinstance(settings.characters, CharacterLSTMSettings):
+            return CharacterLSTM(settings.characters, count)
         return CharacterEncoder(settings.characters, count)
     if column == "form":
         return trained_embedding(count, settings.word_size)

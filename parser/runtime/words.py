@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from parser.networks.settings import NetworkSettings
+from parser.runtime.characters import characters_of
 from parser.runtime.kernels import Kernels
 from parser.runtime.layers import BiLSTM, LinearLayer, softmax
 from parser.runtime.reference import Floats, Integers
@@ -38,38 +39,6 @@ class EncodedArrays(NamedTuple):
     """[sentences] in words."""
 
 
-class CharacterTable:
-    """`CharacterEncoder`: a convolution over the characters of strings, and its greatest values."""
-
-    def __init__(self, weights: Mapping[str, Floats], name: str, widths: Sequence[int]):
-        embeddings = weights[f"{name}.characters.weight"]  # [characters + 1, size]
-        self._outside = len(embeddings) - 1
-        self._widths = []
-        for number, width in enumerate(widths):
-            products = embeddings @ weights[f"{name}.filters.{number}.weight"].T
-            by_place = np.ascontiguousarray(np.stack(np.split(products, width, axis=1)))
-            by_place[width // 2] += weights[f"{name}.biases.{number}"]
-            self._widths.append(by_place)  # [width, characters + 1, filters]
-
-    def __call__(self, strings: Sequence[Sequence[int]]) -> Floats:
-        """[strings, size] strings: the numbers of the characters of each string."""
-        strings = [each or (self._outside,) for each in strings]
-        lengths = np.array(list(map(len, strings)))
-        margin = max(map(len, self._widths))
-        # Between strings there are as many characters outside of words as the widest window can reach.
-        flat = np.full(int(lengths.sum()) + margin * (len(strings) + 1), self._outside)
-        starts = margin * np.arange(1, len(strings) + 1) + lengths.cumsum() - lengths
-        where = np.repeat(starts - (lengths.cumsum() - lengths), lengths) + np.arange(lengths.sum())
-        flat[where] = list(chain.from_iterable(strings))
-        maxima = []
-        for by_place in self._widths:
-            values = np.zeros((len(where), by_place.shape[2]), np.float32)
-            for place, products in enumerate(by_place):
-                values += products[flat[where + place - len(by_place) // 2]]
-            maxima.append(np.maximum.reduceat(values, lengths.cumsum() - lengths))
-        return np.maximum(np.concatenate(maxima, axis=1), 0)
-
-
 class WordEncoder:
     def __init__(
         self,
@@ -91,7 +60,7 @@ class WordEncoder:
                 self._tables[name] = weights[f"{PREFIX}embeddings.{name}{part}.weight"]
         if settings.characters:
             name = f"{PREFIX}embeddings.{CHARACTERS}"
-            self._characters = CharacterTable(weights, name, settings.characters.widths)
+            self._characters = characters_of(settings.characters, kernels, weights, name)
         self._join = LinearLayer(kernels, weights[f"{PREFIX}join.weight"], weights[f"{PREFIX}join.bias"])
         self._joined_size = settings.token_size
         self._rows: dict[tuple[str, ...], int] = {}

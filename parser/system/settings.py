@@ -74,7 +74,9 @@ def more_faults(count: int) -> list[str]:
 
 
 def unknown_key(key: str, known: Collection[str]) -> str:
-    """The message for an unknown key. known: the keys that exist."""
+    """The message for an unknown key. known: the keys that exist; the key itself if another `kind` has it."""
+    if key in known:
+        return "unknown key for this kind of settings; another kind has it"
     near = difflib.get_close_matches(shortened(key, MAX_KEY), known, n=1, cutoff=0.5)
     return f"unknown key; did you mean {near[0]}?" if near else f"unknown key; known are {', '.join(known)}"
 

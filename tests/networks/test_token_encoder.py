@@ -11,7 +11,8 @@ from parser.batching.ragged import Ragged
 from parser.networks import bilstm as module
 from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_packed, bilstm_padded, run_bilstm
 from parser.networks.character_encoder import CharacterEncoder, segment_max
-from parser.networks.settings import CharacterSettings, NetworkSettings
+from parser.networks.character_lstm import CharacterLSTM
+from parser.networks.settings import CharacterLSTMSettings, ConvolutionSettings, NetworkSettings
 from parser.networks.token_encoder import TokenEncoder, dropout_of_embeddings
 from parser.treebank.tokens import Tokens
 from parser.treebank.vocabulary import PRETRAINED
@@ -62,13 +63,44 @@ def test_segment_max_and_its_gradient(rows):
     torch.testing.assert_close(*gradients)
 
 
-def test_characters_of_other_words_do_not_matter():
-    torch.manual_seed(0)
-    encoder = CharacterEncoder(CharacterSettings(size=4, filters=5, widths=(2, 3, 5)), 9)
-    strings = [torch.randint(9, (length,)) for length in (1, 7, 2, 1)]
+CONVOLUTION = ConvolutionSettings(size=4, filters=5, widths=(2, 3, 5))
+LSTM = CharacterLSTMSettings(kind="lstm", size=4, hidden_size=3)
+
+
+@pytest.mark.parametrize(("kind", "settings"), [(CharacterEncoder, CONVOLUTION), (CharacterLSTM, LSTM)])
+@pytest.mark.parametrize("strings", [[1, 7, 2, 1], range(1, 100)])
+def test_characters_of_other_words_do_not_matter(kind, settings, strings, device):
+    encoder = kind(settings, 9).double().to(device)
+    strings = [torch.randint(9, (length,), device=device) for length in strings]
     together = encoder(Ragged.of(strings))
     alone = torch.cat([encoder(Ragged.of([string])) for string in strings])
+    assert together.shape == (len(strings), settings.vector_size)
     torch.testing.assert_close(together, alone)
+
+
+def test_the_last_states_of_both_directions_and_their_gradients_are_those_of_single_strings(device):
+    encoder = CharacterLSTM(LSTM, 9).double().to(device)
+    strings = [torch.randint(9, (length,), device=device) for length in (3, 1, 8, 3, 2)]
+    expected = []
+    for string in strings:
+        vectors = encoder.embedding.weight[string]
+        forwards, _ = encoder.lstm(vectors)
+        expected.append(torch.cat([forwards[-1, :3], forwards[0, 3:]]))
+    found, expected = encoder(Ragged.of(strings)), torch.stack(expected)
+    torch.testing.assert_close(found, expected)
+    weights = [weight for weight in encoder.parameters() if weight.requires_grad]
+    mixture = torch.randn_like(expected)
+    torch.testing.assert_close(
+        *(torch.autograd.grad((vectors * mixture).sum(), weights) for vectors in (found, expected))
+    )
+
+
+def test_the_same_characters_lose_the_same_values_in_a_batch():
+    encoder = CharacterLSTM(LSTM.model_copy(update={"dropout": 0.5}), 9)
+    string = torch.tensor([1, 2, 3])
+    one, other = encoder(Ragged.of([string, string]))
+    torch.testing.assert_close(one, other)
+    assert not torch.allclose(one, encoder.eval()(Ragged.of([string]))[0])
 
 
 def packed(frames):

@@ -25,6 +25,7 @@ NETWORKS = {
     "form": {"tag_sizes": {}},
     "columns": {"tag_sizes": {"upos": 3, "feats": 4, "lemma": 2}, "fold_case": True, "treebank_size": 3},
     "characters": {"tag_sizes": {}, "characters": {"size": 3, "filters": 4, "widths": [1, 2, 3, 4]}},
+    "character LSTM": {"tag_sizes": {}, "characters": {"kind": "lstm", "size": 3, "hidden_size": 4}},
     "LSTM": {"tag_sizes": {}, "sentence_encoder": {"hidden_size": 4, "layers": 2}},
     "tags": {
         "tag_sizes": {},
@@ -122,11 +123,23 @@ def test_transitions_are_the_same_in_c_and_a_step_at_a_time(name, is_int8):
         np.testing.assert_array_equal(one.scores, other.scores)
 
 
-def test_a_word_without_characters_is_read():
-    parser, one = in_arrays(model_with("characters")), sentence((0, 1, 1), forms=["a", "b", ""])
+@pytest.mark.parametrize("name", ["characters", "character LSTM"])
+def test_a_word_without_characters_is_read(name):
+    parser, one = in_arrays(model_with(name)), sentence((0, 1, 1), forms=["a", "b", ""])
     [words] = parser.encode([one])
     [alone] = parser.encode([sentence((0,), forms=["b"])])
     np.testing.assert_array_equal(words.vectors[1], alone.vectors[0])
+
+
+@pytest.mark.parametrize("kernel", [*instruction_sets(), "numpy"])
+def test_an_lstm_reads_no_characters_as_an_unknown_one_and_strings_the_same_in_any_company(kernel):
+    parser = in_arrays(model_with("character LSTM"), kernel)
+    read = parser.models[0].encode._characters
+    strings = [(), (0,), (3, 1, 2), (2,), tuple(range(8)) * 9, (1, 1)] * 7
+    together = read(strings)
+    np.testing.assert_array_equal(together[0], together[1])
+    for string, vector in zip(strings, together, strict=True):
+        np.testing.assert_array_equal(vector, read([string])[0])
 
 
 def test_long_words_are_not_kept():
@@ -136,7 +149,7 @@ def test_long_words_are_not_kept():
     assert not parser.models[0].encode._rows
 
 
-MODELS = {name: model_with(name) for name in ("columns", "tags", "composition")}
+MODELS = {name: model_with(name) for name in ("columns", "character LSTM", "tags", "composition")}
 LENGTHS = st.lists(st.integers(1, 12), min_size=1, max_size=60)
 
 

@@ -25,7 +25,10 @@ NETWORK = [
     "parser.network.dropout=0.3",
     "parser.network.arcs={size: 6}",
 ]
-TAGS = "parser.network.tags={predict: [xpos, lemma], layers_above: 1}"
+TAGS = [
+    "parser.network.tags={predict: [xpos, lemma], layers_above: 1}",
+    "parser.network.characters={kind: lstm, size: 4, hidden_size: 3}",
+]
 OTHER = """1\tHühner\tHuhn\tNOUN\tNN\tCase=Nom\t2\tnsubj\t_\t_
 2\tsleep\tsleep\tVERB\tVBP\tMood=Ind\t0\troot\t_\t_
 3\tWürmer\tWurm\tNOUN\tNN\tCase=Acc\t2\tobj\t_\t_
@@ -34,7 +37,7 @@ OTHER = """1\tHühner\tHuhn\tNOUN\tNN\tCase=Nom\t2\tnsubj\t_\t_
 """
 
 
-@pytest.fixture(params=first_of([[], [TAGS]]), ids=["gold tags", "predicted tags"])
+@pytest.fixture(params=first_of([[], TAGS]), ids=["gold tags", "predicted tags"])
 def network(request):
     return [*NETWORK, *request.param]
 

@@ -12,7 +12,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from parser.models.settings import ParserSettings
 from parser.networks.loss import transition_loss
-from parser.networks.settings import CharacterSettings, NetworkSettings, SentenceEncoderSettings, TagSettings
+from parser.networks.settings import (
+    ConvolutionSettings,
+    NetworkSettings,
+    SentenceEncoderSettings,
+    TagSettings,
+)
 from parser.speed.tasks.conformance import faults_of
 from parser.speed.tasks.stack_parser.stack_parser_plugin import (
     StackParserPlugin,
@@ -33,7 +38,7 @@ RICH = NETWORK.model_copy(
     update={
         "composition": True,
         "word_features": True,
-        "characters": CharacterSettings(size=4, filters=3),
+        "characters": ConvolutionSettings(size=4, filters=3),
         "sentence_encoder": SentenceEncoderSettings(hidden_size=5, layers=2),
     }
 )
