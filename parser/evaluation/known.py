@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import chain
 
 from parser.models.model import Model
+from parser.treebank.analyses import NO_VALUE
 from parser.treebank.lemma_rules import lemma_of
 from parser.treebank.sentence import MARK
 from parser.treebank.vocabulary import UNKNOWN, Vocabulary
@@ -61,7 +62,8 @@ def _lemmas_in(vocabulary: Vocabulary) -> dict[str, set[str]]:
     if LEMMA not in columns:
         return {}
     rules, place = vocabulary.predicted[LEMMA].strings, columns.index(LEMMA)
-    return {
-        form: {lemma_of(form, rules[analyses.combinations[number][place]]) for number in own}
-        for form, own in analyses.of_form.items()
-    }
+    lemmas: dict[str, set[str]] = {}
+    for form, combination in analyses.words():
+        if (rule := combination[place]) != NO_VALUE:
+            lemmas.setdefault(form, set()).add(lemma_of(form, rules[rule]))
+    return lemmas

@@ -7,12 +7,13 @@ from itertools import accumulate, chain, pairwise
 
 import numpy as np
 
+from parser.parsing.unseen_lemmas import UnseenLemmas
 from parser.runtime.layers import softmax
 from parser.runtime.reference import Floats
-from parser.treebank.analyses import Analyses, Combination
+from parser.treebank.analyses import NO_VALUE, Analyses, Combination
 from parser.treebank.lemma_rules import lemma_of
 from parser.treebank.sentence import WORD_COLUMNS, Sentence
-from parser.treebank.vocabulary import UNKNOWN, Vocabulary
+from parser.treebank.vocabulary import UNKNOWN, Lexicon, Vocabulary
 
 TagScores = Mapping[str, Floats]
 """[W, lexicon] A model's scores of the values of each column that it predicts."""
@@ -41,7 +42,7 @@ class TagChoice:
         first, analyses = self._models[0], vocabularies[0].analyses
         # Those of the first model serve an ensemble whose models predict the same columns.
         has_all = analyses.combinations and all(own.keys() == columns.keys() for own in self._models)
-        self._seen = SeenAnalyses(analyses, list(first)) if has_all else None
+        self._seen = SeenAnalyses(analyses, first) if has_all else None
 
     def __call__(
         self, of_models: Sequence[TagScores], sentences: Sequence[Sentence]
@@ -50,8 +51,10 @@ class TagChoice:
         forms = list(chain.from_iterable(sentence.forms for sentence in sentences))
         scores = {name: self._together(name, of_models) for name in self._values}
         best: Iterable[Sequence[int]]
+        lemmas: Mapping[int, str] = {}
         if self._seen:
             combinations = self._seen.best(list(scores.values()), forms)
+            lemmas = self._seen.unseen_lemmas(list(scores.values()), forms, combinations)
             best = zip(*combinations, strict=True) if forms else [()] * len(scores)
         else:
             best = (of_column.argmax(1).tolist() for of_column in scores.values())
@@ -60,6 +63,8 @@ class TagChoice:
             chosen = [values[number] for number in numbers]
             is_rule = WORD_COLUMNS[name].kind == "word"
             strings[name] = list(map(lemma_of, forms, chosen)) if is_rule else chosen
+        for word, lemma in lemmas.items():
+            strings[LEMMA][word] = lemma
         ends = accumulate(map(len, sentences), initial=0)
         return [
             {name: tuple(values[start:end]) for name, values in strings.items()}
@@ -87,18 +92,24 @@ class SeenAnalyses:
 
     A word gets the one with the greatest sum of scores among those with its best UPOS and those that its form
     has had, which get a bonus. If the form has had lemmas with the UPOS that is chosen, the lemma is one of
-    them. Mostly the best value of each column is all that, so words are chosen one after the other.
+    them; else see `UnseenLemmas`. Mostly the best value of each column is all that, so words are chosen one
+    after the other.
     """
 
-    def __init__(self, analyses: Analyses, columns: Sequence[str]):
+    def __init__(self, analyses: Analyses, columns: Mapping[str, Lexicon]):
         """columns: the predicted columns, in the order of the combinations."""
-        self._analyses = analyses
-        self._upos, self._lemma = (columns.index(name) if name in columns else None for name in (UPOS, LEMMA))
+        self._analyses, names = analyses, list(columns)
+        self._upos, self._lemma = (names.index(name) if name in names else None for name in (UPOS, LEMMA))
         self._number = {combination: number for number, combination in enumerate(analyses.combinations)}
         self._of_upos: dict[int | None, list[Combination]] = {}
         for combination in analyses.combinations:
             self._of_upos.setdefault(self._upos_of(combination), []).append(combination)
         self._values_of_upos = {upos: np.array(own).T for upos, own in self._of_upos.items()}
+        self._unseen = None
+        if self._lemma is not None:
+            words = ((form, self._upos_of(each), each[self._lemma]) for form, each in analyses.words())
+            with_lemma = (each for each in words if each[-1] != NO_VALUE)
+            self._unseen = UnseenLemmas(with_lemma, columns[LEMMA].strings)
 
     def best(self, scores: Sequence[Floats], forms: Sequence[str]) -> list[Combination]:
         """The combination of each word. scores: [W, values] of each column."""
@@ -112,11 +123,27 @@ class SeenAnalyses:
             chosen.append(combination)
         return chosen
 
+    def unseen_lemmas(
+        self, scores: Sequence[Floats], forms: Sequence[str], chosen: Sequence[Combination]
+    ) -> dict[int, str]:
+        """The lemmas of words whose form training has not seen with the chosen UPOS. chosen: see `best`."""
+        if self._unseen is None or self._lemma is None:
+            return {}
+        lemmas = {}
+        for word, (form, combination) in enumerate(zip(forms, chosen, strict=True)):
+            upos = self._upos_of(combination)
+            known = (self._analyses.combinations[number] for number in self._analyses.of_form.get(form, ()))
+            if not any(self._upos_of(own) == upos and own[self._lemma] != NO_VALUE for own in known):
+                lemmas[word] = self._unseen.lemma(form, upos, scores[self._lemma][word])
+        return lemmas
+
     def _chosen(self, scores: Sequence[Floats], best: Combination, own: Sequence[int]) -> Combination:
         """The combination of a word.
 
         scores: [values] of each column. best: their best values. own: the combinations of its form.
         """
+        # The index `NO_VALUE` finds the greatest score.
+        scores = [np.append(of_column, of_column.max()) for of_column in scores]
 
         def total(combination: Combination) -> float:
             return sum(of_column.item(value) for of_column, value in zip(scores, combination, strict=True))
@@ -134,8 +161,8 @@ class SeenAnalyses:
         if self._lemma is None:
             return best
         at, upos = self._lemma, self._upos_of(best)
-        rules = [each[at] for each in known if self._upos_of(each) == upos] or [best[at]]
-        return (*best[:at], max(rules, key=scores[at].item), *best[at + 1 :])
+        rules = [each[at] for each in known if self._upos_of(each) == upos and each[at] != NO_VALUE]
+        return (*best[:at], max(rules or [best[at]], key=scores[at].item), *best[at + 1 :])
 
     def _upos_of(self, combination: Combination) -> int | None:
         return None if self._upos is None else combination[self._upos]

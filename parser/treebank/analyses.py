@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 Combination = tuple[int, ...]
 """A value of each predicted column, as an index in the column's strings."""
+NO_VALUE = -1
+"""The index of a lemma that the treebank does not have."""
 BONUS = 2.0
 """A value in the middle of those that are fitted on dev."""
 

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from parser.system.console import quoted
-from parser.treebank.analyses import BONUS, Analyses, Combination
+from parser.treebank.analyses import BONUS, NO_VALUE, Analyses, Combination
 from parser.treebank.lemma_rules import is_rule, lemma_rule
 from parser.treebank.sentence import BLANK, WORD_COLUMNS, Sentence, annotation_columns, lifted_label_fault
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from parser.treebank.tokens import WordSource
 
 UNKNOWN = 0
+NO_RULE = ""
+"""Is not in lexicons, so that nothing is learnt from it."""
 BREAKS = {*"\t\n\r"}
 """Characters that no column of a treebank contains."""
 PRETRAINED = "pretrained"
@@ -48,10 +51,15 @@ def _features(together: str) -> Sequence[str]:
 
 
 def predicted_strings_of(sentence: Sentence, column: str) -> tuple[str, ...]:
-    """The value to predict for each word: a tag, all features together, or the rule of a lemma."""
+    """The value to predict for each word: a tag, all features together, or the rule of a lemma, which is
+    `NO_RULE` if the treebank does not have the lemma.
+    """
     values = sentence.column(column)
     if WORD_COLUMNS[column].kind == "word":
-        return tuple(map(lemma_rule, sentence.forms, values))
+        return tuple(
+            lemma_rule(form, lemma) if lemma != BLANK or form == BLANK else NO_RULE
+            for form, lemma in zip(sentence.forms, values, strict=True)
+        )
     return values
 
 
@@ -148,7 +156,7 @@ class Vocabulary:
                 if label != BLANK:
                     (between_words if head else on_root).add(labels.number(label))
         of_predicted = {
-            name: Lexicon.of(string for one in sentences for string in predicted_strings_of(one, name))
+            name: _values(chain.from_iterable(predicted_strings_of(one, name) for one in sentences))
             for name in predicted
         }
         words = _analysed_words(sentences if analysed is None else analysed, of_predicted)
@@ -172,7 +180,8 @@ class Vocabulary:
             yield from self.analyses.words()
             for form, combination in other.analyses.words():
                 values = zip(other.predicted.values(), combination, strict=True)
-                yield form, _combination(predicted, [lexicon.strings[index] for lexicon, index in values])
+                strings = [NO_RULE if index == NO_VALUE else own.strings[index] for own, index in values]
+                yield form, _combination(predicted, strings)
 
         return Vocabulary(
             {name: lexicon.extended(other.columns[name]) for name, lexicon in self.columns.items()},
@@ -245,6 +254,12 @@ class Vocabulary:
         return cls(columns, labels, on_root, between_words, predicted, analyses, content.treebank)
 
 
+def _values(strings: Iterable[str]) -> Lexicon:
+    """The values of a predicted column; of lemmas that no word has, the missing one."""
+    lexicon = Lexicon.of(string for string in strings if string != NO_RULE)
+    return lexicon if lexicon.strings else Lexicon([lemma_rule("", BLANK)])
+
+
 def _analysed_words(
     sentences: Sequence[Sentence], predicted: Mapping[str, Lexicon]
 ) -> Iterator[tuple[str, Combination]]:
@@ -256,17 +271,18 @@ def _analysed_words(
 
 
 def _combination(predicted: Mapping[str, Lexicon], values: Sequence[str]) -> Combination:
-    """The combination of a value of each predicted column. All values are known."""
+    """The combination of a value of each predicted column, `NO_VALUE` for `NO_RULE`."""
     return tuple(lexicon.number(value) - 1 for lexicon, value in zip(predicted.values(), values, strict=True))
 
 
 def _analyses_in(content: _AnalysesContent, predicted: Mapping[str, Lexicon]) -> Analyses:
     """Raises ValueError if a number stands for nothing."""
     sizes = [len(lexicon.strings) for lexicon in predicted.values()]
+    least = [NO_VALUE if WORD_COLUMNS[name].kind == "word" else 0 for name in predicted]
     combinations = [tuple(map(int, each.split(","))) for each in content.combinations]
     for each in combinations:
         if len(each) != len(sizes) or not all(
-            0 <= index < size for index, size in zip(each, sizes, strict=True)
+            start <= index < size for start, index, size in zip(least, each, sizes, strict=True)
         ):
             raise ValueError(f"analyses: {quoted(','.join(map(str, each)))} is no combination of values")
     of_form = {form: tuple(map(int, own.split(","))) for form, own in content.forms.items()}
@@ -282,7 +298,7 @@ def _analyses_in(content: _AnalysesContent, predicted: Mapping[str, Lexicon]) ->
 
 MOST_OF_FORM, MOST_COMBINATIONS = 1_000, 1 << 18
 """More than a treebank has; a word may have to be compared with all of them."""
-Numbers = Annotated[str, Field(pattern=r"^\d{1,9}(,\d{1,9})*$")]
+Numbers = Annotated[str, Field(pattern=r"^(-1|\d{1,9})(,(-1|\d{1,9}))*$")]
 
 
 class _AnalysesContent(BaseModel):

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from plain_parser import sentence
 
 from parser.parsing.predicted_tags import SeenAnalyses, TagChoice
-from parser.treebank.analyses import Analyses
-from parser.treebank.vocabulary import Vocabulary
+from parser.treebank.analyses import NO_VALUE, Analyses
+from parser.treebank.lemma_rules import lemma_rule
+from parser.treebank.vocabulary import Lexicon, Vocabulary
 
 COLUMNS = ["upos", "xpos", "feats", "lemma"], ["upos", "lemma"], ["feats", "lemma"], ["xpos"]
 
@@ -20,7 +21,8 @@ def cases(draw):
     """Columns, analyses of the forms a to e, and scores of words, some of them unknown."""
     columns = draw(st.sampled_from(COLUMNS))
     sizes = draw(st.lists(st.integers(1, 4), min_size=len(columns), max_size=len(columns)))
-    combination = st.tuples(*(st.integers(0, size - 1) for size in sizes))
+    least = [NO_VALUE if name == "lemma" else 0 for name in columns]
+    combination = st.tuples(*(st.integers(*each) for each in zip(least, (n - 1 for n in sizes), strict=True)))
     words = draw(st.lists(st.tuples(st.sampled_from("abcde"), combination), min_size=1, max_size=12))
     forms = draw(st.lists(st.sampled_from("abcdefg"), max_size=6))
     random = np.random.default_rng(draw(st.integers(0, 2**32)))
@@ -33,7 +35,10 @@ def chosen(columns, analyses, form, scores):
     own = [analyses.combinations[number] for number in analyses.of_form.get(form, ())]
 
     def total(combination):
-        return sum(float(of[value]) for of, value in zip(scores, combination, strict=True))
+        return sum(
+            float(of.max() if value == NO_VALUE else of[value])
+            for of, value in zip(scores, combination, strict=True)
+        )
 
     upos = columns.index("upos") if "upos" in columns else None
 
@@ -49,6 +54,7 @@ def chosen(columns, analyses, form, scores):
     if "lemma" in columns:
         lemma = columns.index("lemma")
         fitting = [each[lemma] for each in own if upos is None or each[upos] == best[upos]]
+        fitting = [rule for rule in fitting if rule != NO_VALUE]
         if fitting:
             best = (*best[:lemma], max(fitting, key=lambda rule: scores[lemma][rule]), *best[lemma + 1 :])
     return best
@@ -57,7 +63,9 @@ def chosen(columns, analyses, form, scores):
 @given(cases())
 def test_all_words_are_chosen_as_one_alone(case):
     columns, analyses, forms, scores = case
-    found = SeenAnalyses(analyses, columns).best(scores, forms)
+    rules = [f"lower\t0\t\t0\t{number}" for number in range(4)]
+    lexicons = {name: Lexicon(rules[: of.shape[1]]) for name, of in zip(columns, scores, strict=True)}
+    found = SeenAnalyses(analyses, lexicons).best(scores, forms)
     wanted = [chosen(columns, analyses, form, [of[word] for of in scores]) for word, form in enumerate(forms)]
     assert found == wanted
 
@@ -109,3 +117,24 @@ def test_values_that_no_combination_has_are_chosen_alone():
     scores = scores_of(vocabulary, {"upos": {"ADP": 3}, "feats": {"Number=Sing": 2}})
     [tags] = TagChoice([vocabulary])([scores], [sentence([0], forms=["at"])])
     assert (tags["upos"], tags["feats"]) == (("ADP",), ("Number=Sing",))
+
+
+def test_lemmas_that_the_treebank_does_not_have_are_not_learnt():
+    train = [replace(TRAIN[0], lemmas=("see", "_", "_"))]
+    vocabulary = Vocabulary.build(train, ["form"], predicted=["upos", "feats", "lemma"])
+    assert vocabulary.predicted["lemma"].strings == (lemma_rule("saw", "see"),)
+    assert Vocabulary.from_json(vocabulary.as_json()).analyses == vocabulary.analyses
+    scores = scores_of(vocabulary, {"upos": {"NOUN": 3}, "feats": {"Number=Sing": 3, "Number=Plur": 2}})
+    for form, features in (("saw", "Number=Sing"), ("saws", "Number=Plur")):
+        [tags] = TagChoice([vocabulary])([scores], [sentence([0], forms=[form])])
+        assert (tags["upos"], tags["feats"]) == (("NOUN",), (features,))
+        assert tags["lemma"] != ("_",)
+
+
+def test_a_treebank_without_lemmas_has_none_to_predict():
+    train = [replace(TRAIN[0], lemmas=("_", "_", "_"))]
+    vocabulary = Vocabulary.build(train, ["form"], predicted=["upos", "lemma"])
+    scores = scores_of(vocabulary, {"upos": {"NOUN": 3}})
+    for form in ("saw", "seen"):
+        [tags] = TagChoice([vocabulary])([scores], [sentence([0], forms=[form])])
+        assert (tags["upos"], tags["lemma"]) == (("NOUN",), ("_",))

@@ -115,7 +115,8 @@ def test_analyses_are_kept_and_extended():
         ({"combinations": ["0"]}, "'0' is no combination"),
         ({"combinations": ["0,1"], "forms": {"a": "0,1"}}, "a combination of 'a' is missing"),
         ({"combinations": ["0,1"], "forms": {"a": "0,0"}}, "'a' has a combination twice"),
-        ({"combinations": ["-1,1"]}, "should match pattern"),
+        ({"combinations": ["-1,1"]}, "'-1,1' is no combination"),
+        ({"combinations": ["0,-2"]}, "should match pattern"),
         ({"combinations": ["0,1"], "bonus": -1}, "greater than or equal to 0"),
     ],
 )

@@ -1,0 +1,97 @@
+"""Lemmas of words whose form training has not seen."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from parser.runtime.reference import Floats
+from parser.treebank.lemma_rules import lemma_of
+
+CANDIDATES = 16
+"""Rules with the highest scores that are tried. More find hardly any better lemma."""
+LONGEST_ENDING = 7
+"""In letters."""
+KNOWN_LEMMA = math.exp(2.0)
+"""By what a lemma is likelier if training has it. Of the values that were tried, the best on dev of languages
+with rich morphology."""
+LEAST = 1e-4
+"""The probability of a rule that no form of the UPOS has had."""
+LAST_CHARACTER = "\U0010ffff"
+
+
+class Words(NamedTuple):
+    """The forms that training has seen with a UPOS."""
+
+    endings: Sequence[str]
+    """The forms in small letters and backwards, in order."""
+    rules: Sequence[int]
+    """The rule of each form's lemma."""
+
+
+class UnseenLemmas:
+    """Chooses the likeliest lemma by the network and by the endings of the forms in training.
+
+    A rule's probability by the network is multiplied by the one that it has after the form's ending, in which
+    longer endings are interpolated with shorter ones (Witten & Bell 1991). Rules that give the same lemma are
+    added up.
+    """
+
+    def __init__(self, words: Iterable[tuple[str, int | None, int]], rules: Sequence[str]):
+        """words: forms of training with the numbers of their UPOS and rule. rules: see `lemma_rule`."""
+        self._rules = rules
+        of_upos: dict[int | None, list[tuple[str, int]]] = {}
+        lemmas = set()
+        for form, upos, rule in words:
+            of_upos.setdefault(upos, []).append((form.lower()[::-1], rule))
+            lemmas.add(lemma_of(form, rules[rule]))
+        self._words = {
+            upos: Words(*zip(*sorted(of_forms), strict=True)) for upos, of_forms in of_upos.items()
+        }
+        self._lemmas = frozenset(lemmas)
+        self._counted: dict[tuple[int | None, str], Mapping[int, int]] = {}
+
+    def lemma(self, form: str, upos: int | None, scores: Floats) -> str:
+        """scores: [rules] log probabilities by the network, up to a constant."""
+        best = np.argsort(-scores, kind="stable")[:CANDIDATES].tolist()
+        by_network = np.exp(scores[best] - scores[best[0]]).tolist()
+        of_lemmas: dict[str, float] = {}
+        for rule, probability, of_ending in zip(
+            best, by_network, self._by_ending(form, upos, best), strict=True
+        ):
+            lemma = lemma_of(form, self._rules[rule])
+            weight = KNOWN_LEMMA if lemma in self._lemmas else 1.0
+            of_lemmas[lemma] = of_lemmas.get(lemma, 0.0) + weight * probability * (of_ending + LEAST)
+        return max(of_lemmas, key=of_lemmas.__getitem__)
+
+    def _by_ending(self, form: str, upos: int | None, rules: Sequence[int]) -> list[float]:
+        """The probability of each rule after the ending of a form."""
+        backwards = form.lower()[::-1][:LONGEST_ENDING]
+        probabilities = [0.0] * len(rules)
+        for length in range(len(backwards) + 1):
+            counts = self._counts(upos, backwards[:length])
+            if not counts:
+                break
+            kinds = len(counts)
+            total = sum(counts.values()) + kinds
+            probabilities = [
+                (counts.get(rule, 0) + kinds * shorter) / total
+                for rule, shorter in zip(rules, probabilities, strict=True)
+            ]
+        return probabilities
+
+    def _counts(self, upos: int | None, ending: str) -> Mapping[int, int]:
+        """How often forms with this ending have each rule. ending: backwards."""
+        counts = self._counted.get((upos, ending))
+        if counts is None:
+            endings, rules = self._words.get(upos, Words((), ()))
+            start, end = (bisect_left(endings, each) for each in (ending, ending + LAST_CHARACTER))
+            counts = Counter(rules[start:end])
+            if counts:  # others could fill the memory
+                self._counted[upos, ending] = counts
+        return counts

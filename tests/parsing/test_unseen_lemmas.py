@@ -1,0 +1,65 @@
+"""Lemmas of forms that training has not seen, next to plain code."""
+
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parser.parsing.unseen_lemmas import CANDIDATES, KNOWN_LEMMA, LEAST, LONGEST_ENDING, UnseenLemmas
+from parser.treebank.lemma_rules import lemma_of, lemma_rule
+
+FORMS = st.text(st.sampled_from("abAB"), min_size=1, max_size=9)
+RULES = ("lower\t0\t\t0\t", "lower\t0\t\t1\t", "lower\t0\t\t1\ta", "lower\t0\t\t2\tb", "whole\tab")
+WORDS = st.tuples(FORMS, st.sampled_from([None, 0, 1]), st.integers(0, len(RULES) - 1))
+
+
+def by_ending(words, form, upos, rule):
+    """The probability of a rule after the ending of a form."""
+    probability = 0.0
+    for length in range(min(len(form), LONGEST_ENDING) + 1):
+        ending = form.lower()[len(form) - length :]
+        rules = [each for known, tag, each in words if tag == upos and known.lower().endswith(ending)]
+        if not rules:
+            break
+        kinds = len(set(rules))
+        probability = (rules.count(rule) + kinds * probability) / (len(rules) + kinds)
+    return probability
+
+
+@given(st.lists(WORDS, max_size=12), st.lists(st.tuples(FORMS, st.sampled_from([None, 0, 1])), max_size=4))
+def test_a_lemma_is_the_likeliest(words, unseen):
+    chosen = UnseenLemmas(words, RULES)
+    known = {lemma_of(form, RULES[rule]) for form, _, rule in words}
+    random = np.random.default_rng(len(words))
+    for form, upos in unseen:
+        scores = random.normal(size=len(RULES), scale=3).astype(np.float32)
+        weights = {}
+        for rule, score in enumerate(scores.tolist()):
+            lemma = lemma_of(form, RULES[rule])
+            weight = math.exp(score) * (by_ending(words, form, upos, rule) + LEAST)
+            weights[lemma] = weights.get(lemma, 0) + weight * (KNOWN_LEMMA if lemma in known else 1)
+        assert math.isclose(weights[chosen.lemma(form, upos, scores)], max(weights.values()), rel_tol=1e-5)
+
+
+def test_endings_and_known_lemmas_decide_between_rules_that_the_network_likes_alike():
+    pairs = [
+        ("running", "run"),
+        ("sitting", "sit"),
+        ("walking", "walk"),
+        ("walked", "walk"),
+        ("talk", "talk"),
+    ]
+    rules = list(dict.fromkeys(lemma_rule(form, lemma) for form, lemma in pairs))
+    words = [(form, 0, rules.index(lemma_rule(form, lemma))) for form, lemma in pairs]
+    unseen, alike = UnseenLemmas(words, rules), np.zeros(len(rules), np.float32)
+    assert unseen.lemma("hitting", 0, alike) == "hit"  # by its ending
+    assert unseen.lemma("talking", 0, alike) == "talk"  # known
+    assert unseen.lemma("Talked", 0, alike) == "talk"
+
+
+def test_only_the_best_rules_of_the_network_are_tried():
+    rules = [f"whole\t{number}" for number in range(CANDIDATES + 1)]
+    scores = -np.arange(len(rules), dtype=np.float32)
+    words = [("a", 0, CANDIDATES)] * 1_000
+    assert UnseenLemmas(words, rules).lemma("a", 0, scores) == "0"
