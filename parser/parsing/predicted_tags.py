@@ -108,7 +108,7 @@ class SeenAnalyses:
         self._unseen = None
         if self._lemma is not None:
             words = ((form, self._upos_of(each), each[self._lemma]) for form, each in analyses.words())
-            with_lemma = (each for each in words if each[-1] != NO_VALUE)
+            with_lemma = [each for each in words if each[-1] != NO_VALUE]
             self._unseen = UnseenLemmas(with_lemma, columns[LEMMA].strings)
 
     def best(self, scores: Sequence[Floats], forms: Sequence[str]) -> list[Combination]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from parser.runtime.layers import softmax
 from parser.runtime.reference import Floats
 from parser.treebank.lemma_rules import lemma_of
 
@@ -42,31 +44,42 @@ class UnseenLemmas:
     added up.
     """
 
-    def __init__(self, words: Iterable[tuple[str, int | None, int]], rules: Sequence[str]):
+    def __init__(self, words: Sequence[tuple[str, int | None, int]], rules: Sequence[str]):
         """words: forms of training with the numbers of their UPOS and rule. rules: see `lemma_rule`."""
-        self._rules = rules
-        of_upos: dict[int | None, list[tuple[str, int]]] = {}
-        lemmas = set()
-        for form, upos, rule in words:
-            of_upos.setdefault(upos, []).append((form.lower()[::-1], rule))
-            lemmas.add(lemma_of(form, rules[rule]))
-        self._words = {
-            upos: Words(*zip(*sorted(of_forms), strict=True)) for upos, of_forms in of_upos.items()
-        }
-        self._lemmas = frozenset(lemmas)
+        self._given, self._rules = words, rules
         self._counted: dict[tuple[int | None, str], Mapping[int, int]] = {}
+
+    @cached_property
+    def _words(self) -> Mapping[int | None, Words]:
+        """By UPOS. Only unseen words need it, and it takes longer than parsing a few sentences."""
+        of_upos: dict[int | None, list[tuple[str, int]]] = {}
+        for form, upos, rule in self._given:
+            of_upos.setdefault(upos, []).append((form.lower()[::-1], rule))
+        return {upos: Words(*zip(*sorted(of_forms), strict=True)) for upos, of_forms in of_upos.items()}
+
+    @cached_property
+    def _lemmas(self) -> frozenset[str]:
+        """Those that training has."""
+        return frozenset(lemma_of(form, self._rules[rule]) for form, _, rule in self._given)
 
     def lemma(self, form: str, upos: int | None, scores: Floats) -> str:
         """scores: [rules] log probabilities by the network, up to a constant."""
-        best = np.argsort(-scores, kind="stable")[:CANDIDATES].tolist()
-        by_network = np.exp(scores[best] - scores[best[0]]).tolist()
+        by_network = softmax(scores[None])[0]
+        best = int(by_network.argmax())
+        probability = by_network.item(best)
+        # Mostly this rule wins, whatever endings and lemmas say of the others.
+        [by_ending] = self._by_ending(form, upos, [best])
+        if probability * (by_ending + LEAST) > (1 - probability) * (1 + LEAST) * KNOWN_LEMMA:
+            return lemma_of(form, self._rules[best])
+        likely = np.argsort(-by_network, kind="stable")[:CANDIDATES]
+        candidates = likely[by_network[likely] > LEAST * probability].tolist()
         of_lemmas: dict[str, float] = {}
-        for rule, probability, of_ending in zip(
-            best, by_network, self._by_ending(form, upos, best), strict=True
-        ):
+        for rule, by_ending in zip(candidates, self._by_ending(form, upos, candidates), strict=True):
             lemma = lemma_of(form, self._rules[rule])
             weight = KNOWN_LEMMA if lemma in self._lemmas else 1.0
-            of_lemmas[lemma] = of_lemmas.get(lemma, 0.0) + weight * probability * (of_ending + LEAST)
+            of_lemmas[lemma] = of_lemmas.get(lemma, 0.0) + weight * by_network.item(rule) * (
+                by_ending + LEAST
+            )
         return max(of_lemmas, key=of_lemmas.__getitem__)
 
     def _by_ending(self, form: str, upos: int | None, rules: Sequence[int]) -> list[float]:
