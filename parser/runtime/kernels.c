@@ -352,11 +352,11 @@ static void cell(int size, const float *restrict of_inputs, const float *restric
     }
 }
 
-/* One layer of an LSTM over sequences, forwards or backwards. gates: [frames, 4 * size], what the inputs add to
-   the gates. begin: [5 * size] what the state before the first frame adds to the gates, and its cells. order: the
+/* One layer of an LSTM over sequences, forwards or backwards. gates: [inputs, 4 * size], what inputs add to the
+   gates. rows: [frames] the input of each frame; NULL if each has its own. begin: [5 * size] what the state before the first frame adds to the gates, and its cells. order: the
    sequences, the longest first. hidden: [frames, size], a row every `stride` floats. */
 int lstm(const Weights *recurrent, int sequences, const int32_t *order, const int32_t *starts, const int32_t *lengths,
-         int is_backward, const float *begin, const float *gates, float *hidden, long stride) {
+         int is_backward, const float *begin, const float *gates, const int32_t *rows, float *hidden, long stride) {
     WITHOUT_DENORMALS
     int size = recurrent->inputs;
     Value *values = room_for_values(size);
@@ -384,7 +384,8 @@ int lstm(const Weights *recurrent, int sequences, const int32_t *order, const in
                 int sequence = order[first + r];
                 long frame = starts[sequence] + (is_backward ? lengths[sequence] - 1 - step : step);
                 float *state = hidden + frame * stride;
-                cell(size, gates + frame * 4 * size, to[r], cells + (size_t)r * size, state);
+                const float *of_input = gates + (size_t)(rows ? rows[frame] : frame) * 4 * size;
+                cell(size, of_input, to[r], cells + (size_t)r * size, state);
                 before[r] = state;
             }
         }

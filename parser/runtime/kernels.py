@@ -192,6 +192,7 @@ class CompiledKernels:
         hidden: Floats,
         backward: bool = False,
         begin: Floats | None = None,
+        rows: Integers | None = None,
     ) -> None:
         """See `NumPyKernels.lstm`."""
         lengths, gates = _contiguous(lengths, np.int32), _contiguous(gates)
@@ -204,7 +205,7 @@ class CompiledKernels:
         self._call(
             "lstm",
             *(recurrent.structure, len(lengths), order, starts, lengths, backward),
-            *(begin, gates, first_row, stride),
+            *(begin, gates, None if rows is None else _contiguous(rows, np.int32), first_row, stride),
         )
 
     def step(self, lstm: PackedLSTM, gates: Floats, before: Floats) -> Floats:

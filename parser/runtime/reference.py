@@ -165,11 +165,13 @@ class NumPyKernels:
         hidden: Floats,
         backward: bool = False,
         begin: Floats | None = None,
+        rows: Integers | None = None,
     ) -> None:
         """Run one layer and direction over sequences, and write its states into `hidden` [frames, size].
 
-        gates: [frames, 4 * size] the part that depends on the inputs. lengths: [sequences] in frames. begin:
+        gates: [inputs, 4 * size] the part that depends on the inputs. lengths: [sequences] in frames. begin:
         [5 * size] what the state before the first frame adds to the gates, and its cells; default: zeros.
+        rows: [frames] the input of each frame; default: each has its own.
         """
         size, starts = hidden.shape[1], lengths.cumsum() - lengths
         order = np.argsort(-lengths, kind="stable")
@@ -181,7 +183,8 @@ class NumPyKernels:
         for step in range(lengths.max(initial=0)):
             active = order[lengths[order] > step]
             frames = starts[active] + (lengths[active] - 1 - step if backward else step)
-            states, cells = cell(gates[frames] + of_hidden[: len(active)], cells[: len(active)])
+            of_inputs = gates[frames if rows is None else rows[frames]]
+            states, cells = cell(of_inputs + of_hidden[: len(active)], cells[: len(active)])
             hidden[frames] = states
             of_hidden = self.linear(recurrent, states)
 

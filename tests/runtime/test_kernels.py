@@ -112,17 +112,19 @@ def test_rounded_products_are_near_exact_ones(inputs, outputs, seed):
     lengths=st.lists(st.integers(1, 9), max_size=70),
     size=st.integers(1, 40),
     backward=st.booleans(),
+    inputs=st.none() | st.integers(1, 9),
     seed=SEEDS,
 )
-def test_lstms_over_sequences(name, is_int8, lengths, size, backward, seed):
+def test_lstms_over_sequences(name, is_int8, lengths, size, backward, inputs, seed):
     random = np.random.default_rng(seed)
     weight, begin = drawn(random, 4 * size, size, scale=size**-0.5), drawn(random, 5 * size)
-    gates = drawn(random, sum(lengths), 4 * size)
+    gates = drawn(random, inputs or sum(lengths), 4 * size)
+    rows = random.integers(inputs, size=sum(lengths)) if inputs else None
     states = []
     for each in (kernels(name), NUMPY):
         table = np.zeros((sum(lengths), 3 * size), np.float32)
         recurrent = each.pack(weight, None, is_int8)
-        each.lstm(recurrent, gates, np.array(lengths, int), table[:, size : 2 * size], backward, begin)
+        each.lstm(recurrent, gates, np.array(lengths, int), table[:, size : 2 * size], backward, begin, rows)
         assert not table[:, :size].any()
         assert not table[:, 2 * size :].any()
         states.append(table)
