@@ -62,7 +62,7 @@ setup: $(READY)
 .venv/ready: pyproject.toml constraints.txt setup.py parser/runtime/build.py parser/runtime/kernels.c
 	$(BASE_PYTHON) -m venv .venv
 	$(INSTALL) --no-compile '$(TORCH)' 2>/dev/null || $(INSTALL) --no-compile --extra-index-url $(CPU_BUILDS) '$(TORCH)'
-	$(INSTALL) --no-compile -e '.[train,serve,text]'
+	$(INSTALL) --no-compile -e '.[train,serve]'
 	rm -rf stack_parser.egg-info
 	PYTHONDONTWRITEBYTECODE= .venv/bin/python -c '$(IMPORTED)'
 	.venv/bin/python -c 'from parser.system.device_choice import warn_of_unused_gpu as warn; warn("auto")'

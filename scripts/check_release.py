@@ -38,8 +38,8 @@ def main() -> None:
         folder = Path(name)
         wheel = _build(folder)
         _check_content(wheel)
-        _use_without_pytorch(_install(wheel, folder / "parsing", "text"), folder)
-        _use(_install(wheel, folder / "training", "train,text"), folder)
+        _use_without_pytorch(_install(str(wheel), folder / "parsing"), folder)
+        _use(_install(f"{wheel}[train]", folder / "training"), folder)
         shutil.copytree(wheel.parent, ROOT / "dist", dirs_exist_ok=True)
     print(f"dist/{wheel.name}: in empty environments it trains, evaluates and parses")
 
@@ -69,10 +69,10 @@ def _check_content(wheel: Path) -> None:
             sys.exit(f"{wheel.name} has no {name}")
 
 
-def _install(wheel: Path, folder: Path, extras: str) -> Path:
-    """Returns the command that the wheel installs with these extras."""
+def _install(requirement: str, folder: Path) -> Path:
+    """Returns the command that the wheel installs. requirement: the wheel, perhaps with extras."""
     pins = str(ROOT / "constraints.txt")
-    return _environment(folder, "-c", pins, f"{wheel}[{extras}]") / "stack-parser"
+    return _environment(folder, "-c", pins, requirement) / "stack-parser"
 
 
 def _environment(folder: Path, *packages: str) -> Path:

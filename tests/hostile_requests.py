@@ -60,10 +60,6 @@ HOSTILE = {
     "long words": typed(lambda: {"texts": [("a" * 19_999 + " ") * 26]}, 413),
     "words of a thousand": typed(lambda: {"texts": [("a" * 999 + " ") * 600]}, 200, 413),
     "no sentence ends": typed(lambda: {"texts": ["aaaaaaa " * 60_000]}, 200, 413),
-    "generic tokenizer": form(lambda: "a." * 300_000, 400, input="generic_tokenizer", parser=""),
-    "generic tokenizer, blanks": form(
-        lambda: ("a." * 2_000 + " ") * 100, 413, input="generic_tokenizer", parser=""
-    ),
     "a long line": typed(lambda: {"texts": ["word " * 3_900], "text_format": "one-sentence-per-line"}, 413),
     "windows with one short sentence": typed(lambda: {"texts": ['*1";)a=:#*1: a' * 7_000]}, 200),
     "line ends": form(lambda: "\n" * SIZE, 200, parser=""),
@@ -71,6 +67,7 @@ HOSTILE = {
     "line ends, vertical": form(lambda: "\n" * SIZE, 200, input="vertical", parser=""),
     "lines": typed(lambda: {"texts": ["\n" * (SIZE // 3)], "text_format": "one-sentence-per-line"}, 200),
     "horizontal": form(lambda: "a " * 400_000, 413, input="horizontal", parser=""),
+    "vertical": form(lambda: "a\n" * 400_000, 413, input="vertical", parser=""),
     "blanks": form(lambda: " " * SIZE + "a", 200, tokenizer="ranges", parser=""),
     # JSON of many small values, or of unknown ones.
     "unknown keys": typed(lambda: "{" + ",".join(f'"k{n}":1' for n in range(150_000)) + "}", 422),

@@ -45,7 +45,18 @@ CONFIG = {
         "batch_size": 16,
         "learning_rate": {"start": 2e-3, "peak": 5e-3, "warmup_epochs": 1},
     },
-    "tokenizer": {"kind": "udpipe", "epochs": 3},
+    "tokenizer": {
+        "kind": "bilstm",
+        "character_size": 12,
+        "character_hidden_size": 16,
+        "form_size": 8,
+        "hidden_size": 16,
+        "dropout": 0.1,
+        "unknown_forms": 0.5,
+        "learning_rate": 0.01,
+        "least_steps": 300,
+        "most_steps": 300,
+    },
     "device": "cpu",
 }
 """A small network with all parts that a network without tags as input can have."""

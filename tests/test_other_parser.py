@@ -60,7 +60,7 @@ def test_parsing(processes, other):
 @pytest.mark.extended
 def test_training_by_several_processes(other):
     (other.parent / "data").symlink_to(PROJECT / "data")
-    sizes = ("training.epochs=1", "parser.network.hidden_size=8", "tokenizer.epochs=1")
+    sizes = ("training.epochs=1", "parser.network.hidden_size=8", "tokenizer.most_steps=20")
     changes = [word for change in sizes for word in ("--set", change)]
     done = run(
         INSTALLED, "train", f"{PROJECT}/configs/quickstart.yaml", "--run", "run", "--processes", "2", *changes

@@ -56,7 +56,7 @@ def test_the_libraries_need_pytorch_and_numpy_alone():
 
 
 SLOW = ("torch", "numpy", "scipy", "pydantic", "yaml", "matplotlib", "tensorboard", "networkx", "jinja2")
-SLOW += ("ray", "spacy", "ufal")
+SLOW += ("ray", "spacy")
 """Packages that take long to import, or are optional."""
 LIGHT = {
     ("--version",): 0,

@@ -69,13 +69,13 @@ def load(
     if not paths:
         raise ValueError("model: an empty list names none")
     loaded = load_on(ModelChoice(paths, treebank), choose_device(device))
-    return Parser(loaded, _make_reader(paths[0]))
+    return Parser(loaded, _make_reader(paths[0], treebank))
 
 
-def _make_reader(path: Path) -> Callable[[], TextReader]:
+def _make_reader(path: Path, treebank: str | None) -> Callable[[], TextReader]:
     """Read the tokenizer now, because its folder may be gone later; errors are raised at the first text."""
     try:
-        return partial(reader_of_model, path, "raw", tokenizer_of(path, "raw"))
+        return partial(reader_of_model, path, "raw", tokenizer_of(path, "raw", treebank), treebank)
     except ValueError as error:
         return partial(_refuse, str(error))
 

@@ -79,7 +79,7 @@ def evaluate_model(options: argparse.Namespace) -> None:
 
 
 def _of_text(options: argparse.Namespace, model: Model) -> TextScores:
-    reader = text_reader(options.model, "raw")
+    reader = text_reader(options.model, "raw", options.treebank_name)
     gold = read_treebank(options.treebank, options.roots)
     if options.text == OF_TREEBANK:
         source, text = options.treebank, iter([TextPart(0, reader.text_of(gold))])

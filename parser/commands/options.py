@@ -99,7 +99,7 @@ def part_settings(options: argparse.Namespace, models: ModelChoice, wanted: Pars
         tags=options.tags,
         deps=options.deps,
         form=options.form,
-        tokenizer=tokenizer_of(models.paths[0], options.form) if options.form else None,
+        tokenizer=tokenizer_of(models.paths[0], options.form, models.treebank) if options.form else None,
     )
 
 

@@ -136,7 +136,7 @@ def _after_what_is_kept(
 def _as_they_come(options: argparse.Namespace, wanted: ParseOptions, model: Model) -> Iterator[_Parsed]:
     """Parse sentence by sentence, those that are there already if others must be waited for."""
     if options.form:
-        reader = text_reader(options.model, options.form)
+        reader = text_reader(options.model, options.form, options.treebank_name)
         text = text_as_it_comes(options.input, one_sentence_per_line=options.form != "raw")
         sentences = read_parts_as_they_come(reader, text)
     else:

@@ -97,7 +97,7 @@ class PartParser:
         self._engine = Engine(self._model, settings.batch_size)
         self._check = ConstraintReader(self._model).check(settings.options)
         form, tokenizer = settings.form, settings.tokenizer
-        self._reader = reader_with(form, tokenizer) if form and tokenizer else None
+        self._reader = reader_with(form, tokenizer, settings.models.treebank) if form and tokenizer else None
 
     def run(self, part: Part) -> ParsedPart:
         [parsed] = self.parse([part])

@@ -1,32 +1,26 @@
-"""The formats of UDPipe's protocol: CoNLL-U, words in lines, and texts that UDPipe divides itself.
-
-Formats other than CoNLL-U are read by UDPipe's own library; see "Input formats" in its manual.
-"""
+"""The formats of UDPipe's protocol: CoNLL-U and words in lines; see "Input formats" in UDPipe's manual."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from parser.parsing.part_parser import output_of
-from parser.service.limits import WORD_CHARACTERS, too_large, wrong
-from parser.service.reading import SPACE, InputSentence, conllu_sentences, longest_between
+from parser.service.limits import too_large, wrong
+from parser.service.reading import InputSentence, conllu_sentences, longest_between
 from parser.service.service import ParsedSentence
 from parser.system.console import quoted
 from parser.text.tokenizer import Token
-from parser.text.udpipe import library
-from parser.treebank.conllu_output import with_tags
-from parser.treebank.sentence import BLANK, NO_SPACE
+from parser.treebank.conllu_output import sentence_lines, with_tags
+from parser.treebank.sentence import BLANK, FORM, NO_SPACE
 
 CONLLU, HORIZONTAL, VERTICAL = "conllu", "horizontal", "vertical"
-OUTPUTS = CONLLU, HORIZONTAL, VERTICAL
-GENERIC = "generic_tokenizer"
-BY_LIBRARY = HORIZONTAL, VERTICAL, GENERIC
-ENDS = {HORIZONTAL: re.compile("\n"), VERTICAL: re.compile("\n\r?\n")}
+FORMATS = CONLLU, HORIZONTAL, VERTICAL
+ENDS = {HORIZONTAL: re.compile("\n"), VERTICAL: re.compile("\n\n")}
 """Ends of sentences, in the formats that mark them."""
+LINE, WORD = re.compile("[^\n]*\n?"), re.compile("[^ \t\n]+")
 MAX_CHARACTERS = 1 << 16
-"""Maximum characters of a sentence, which the library reads at once while all other requests wait. A thousand
-words have fewer."""
+"""Maximum characters of a sentence, which is read at once. A thousand words have fewer."""
 PARAGRAPHS = "paragraphs"
 """The option of horizontal and vertical output for an empty line between paragraphs."""
 PROGRAM, MODEL, LICENCE = "generator", "udpipe_model", "udpipe_model_licence"
@@ -39,35 +33,52 @@ Write = Callable[[ParsedSentence], str]
 
 def sentences_in(content: str, form: str) -> Iterator[InputSentence]:
     """Return the sentences of an input. Raises RefusedError for an unknown format, and ValueError."""
-    name, _, options = form.partition("=")
-    if name == CONLLU:
-        # Like UDPipe, whose client sends such line ends.
-        return conllu_sentences(content.replace("\r\n", "\n"), "data")
-    if name not in BY_LIBRARY:
-        raise wrong(f"input {quoted(form)}: unknown; available: {', '.join((CONLLU, *BY_LIBRARY))}")
-    udpipe = library()
-    reader = udpipe.InputFormat.newInputFormat(f"{name}={options}" if options else name)
-    if not reader:
-        raise wrong(f"input {quoted(form)}: UDPipe knows no such options")
-    if name in ENDS and longest_between(ENDS[name], content) > MAX_CHARACTERS:
+    content = content.replace("\r\n", "\n")  # like UDPipe, whose client sends such line ends
+    if form == CONLLU:
+        return conllu_sentences(content, "data")
+    if form not in FORMATS:
+        raise wrong(f"input {quoted(form)}: unknown; available: {', '.join(FORMATS)}")
+    content = content.replace("\r", "\n")
+    if longest_between(ENDS[form], content) > MAX_CHARACTERS:
         raise too_large(f"a sentence has more than {MAX_CHARACTERS:,} characters")
-    if (
-        name == GENERIC and longest_between(SPACE, content) > WORD_CHARACTERS
-    ):  # its time grows with their square
-        raise too_large(f"the data has a word of more than {WORD_CHARACTERS:,} characters")
+    return _numbered((_vertical if form == VERTICAL else _horizontal)(content))
 
-    def sentences() -> Iterator[InputSentence]:
-        output, error = udpipe.OutputFormat.newConlluOutputFormat(), udpipe.ProcessingError()
-        sentence, number = udpipe.Sentence(), 0
-        reader.setText(content)
-        while reader.nextSentence(sentence, error):
-            number += 1
-            # Line numbers count the lines of CoNLL-U that the library writes for the sentence.
-            yield from conllu_sentences(output.writeSentence(sentence), f"data, sentence {number}")
-        if error.occurred():
-            raise ValueError(error.message)
 
-    return sentences()
+def _numbered(sentences: Iterable[tuple[list[str], bool]]) -> Iterator[InputSentence]:
+    """sentences: the words of each, and whether it begins a paragraph. Raises ValueError for unsound ones."""
+    for number, (forms, begins) in enumerate(sentences, 1):
+        comments = [*(["newpar"] if begins else []), f"sent_id = {number}"]
+        tokens = [(form, 1, BLANK) for form in forms]
+        lines, _ = sentence_lines({FORM: forms}, tokens, comments)
+        yield from conllu_sentences("".join(lines), f"data, sentence {number}")
+
+
+def _horizontal(content: str) -> Iterator[tuple[list[str], bool]]:
+    """The words of each line. A line without words ends a paragraph."""
+    begins = True
+    for line in LINE.finditer(content):
+        forms = [form.replace(NO_BREAK_SPACE, " ") for form in WORD.findall(line[0])]
+        if forms:
+            yield forms, begins
+        begins = not forms
+
+
+def _vertical(content: str) -> Iterator[tuple[list[str], bool]]:
+    """The words: each line up to a tab. An empty line ends a sentence, and two of them a paragraph."""
+    forms: list[str] = []
+    begins = was_empty = True
+    for line in LINE.finditer(content):
+        form = line[0].partition("\t")[0].strip(" \n")
+        if form:
+            forms.append(form)
+        elif forms:
+            yield forms, begins
+            forms, begins = [], False
+        elif was_empty:
+            begins = True
+        was_empty = not form
+    if forms:
+        yield forms, begins
 
 
 def writer_of(form: str, tags: bool, tree: bool) -> Write:
@@ -76,8 +87,8 @@ def writer_of(form: str, tags: bool, tree: bool) -> Write:
     tags, tree: whether predicted tags and the tree are written.
     """
     name, _, option = form.partition("=")
-    if name not in OUTPUTS:
-        raise wrong(f"output {quoted(form)}: unknown; available: {', '.join(OUTPUTS)}")
+    if name not in FORMATS:
+        raise wrong(f"output {quoted(form)}: unknown; available: {', '.join(FORMATS)}")
     if name != CONLLU:
         return _PlainWords(is_vertical=name == VERTICAL, has_paragraphs=PARAGRAPHS in option.split(";"))
 

@@ -12,24 +12,27 @@ from parser.text.reading import TextFormat, TextReader
 from parser.text.tokenizer_kinds import Lines, StoredTokenizer, tokenizer_from_json
 
 MISSING = (
-    "the model has no tokenizer. Train it with `tokenizer: {kind: udpipe}`; a finished run gets one by "
-    "`stack-parser train --resume RUN --set tokenizer.kind=udpipe`; tokenized text needs none (--tokenized)"
+    "the model has no tokenizer. Train it with `tokenizer: {kind: bilstm}`; a finished run gets one by "
+    "`stack-parser train --resume RUN --set tokenizer.kind=bilstm`; tokenized text needs none (--tokenized)"
 )
 
 
-def text_reader(model: Path, form: TextFormat) -> TextReader:
+def text_reader(model: Path, form: TextFormat, treebank: str | None = None) -> TextReader:
     """A reader with the tokenizer of a model, which is a folder or a package.
 
+    treebank: one of those that the model was trained on, each of which has a tokenizer; None for the first.
     Safe for untrusted models. Raises ValueError if there is no tokenizer, if it is broken, or if a package
     that it needs is missing.
     """
-    return reader_of_model(model, form, tokenizer_of(model, form))
+    return reader_of_model(model, form, tokenizer_of(model, form, treebank), treebank)
 
 
-def reader_of_model(model: Path, form: TextFormat, tokenizer: StoredTokenizer) -> TextReader:
+def reader_of_model(
+    model: Path, form: TextFormat, tokenizer: StoredTokenizer, treebank: str | None = None
+) -> TextReader:
     """Like `text_reader`. tokenizer: that of the model, whose path is only used in messages."""
     try:
-        return reader_with(form, tokenizer)
+        return reader_with(form, tokenizer, treebank)
     except ValueError as error:
         raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
 
@@ -39,7 +42,7 @@ def has_tokenizer(model: Path) -> bool:
     return _first_files(model).has(TOKENIZER)
 
 
-def tokenizer_of(model: Path, form: TextFormat) -> StoredTokenizer:
+def tokenizer_of(model: Path, form: TextFormat, treebank: str | None = None) -> StoredTokenizer:
     """The tokenizer that finds the divisions that the text does not mark; `reader_with` opens it.
 
     See `text_reader`.
@@ -53,7 +56,7 @@ def tokenizer_of(model: Path, form: TextFormat) -> StoredTokenizer:
         content = files.content(TOKENIZER)
     except ValueError as error:
         raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
-    return tokenizer_in(content, str(model))
+    return tokenizer_in(content, str(model), treebank)
 
 
 def _first_files(model: Path) -> ModelFiles:
@@ -63,11 +66,11 @@ def _first_files(model: Path) -> ModelFiles:
     return members_of(files)[0]
 
 
-def tokenizer_in(content: bytes, model: str) -> StoredTokenizer:
+def tokenizer_in(content: bytes, model: str, treebank: str | None = None) -> StoredTokenizer:
     """Like `tokenizer_of`. content: that of the file. model: the model's name for messages."""
     try:
         tokenizer = tokenizer_from_json(content)
-        tokenizer.settings.refuse_unsound(tokenizer.content)
+        tokenizer.settings.refuse_unsound(tokenizer.content(treebank))
         return tokenizer
     except ValidationError as error:
         raise ValueError(f"{model}: {TOKENIZER}: {'; '.join(fault_lines(error))}") from None
@@ -75,6 +78,6 @@ def tokenizer_in(content: bytes, model: str) -> StoredTokenizer:
         raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
 
 
-def reader_with(form: TextFormat, tokenizer: StoredTokenizer) -> TextReader:
-    """A reader with a tokenizer. Raises what `TokenizerKind.opened` raises."""
-    return TextReader(form, tokenizer.settings.opened(tokenizer.content))
+def reader_with(form: TextFormat, tokenizer: StoredTokenizer, treebank: str | None = None) -> TextReader:
+    """A reader with a tokenizer. Raises what `StoredTokenizer.content` and `TokenizerKind.opened` raise."""
+    return TextReader(form, tokenizer.settings.opened(tokenizer.content(treebank)))

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import count
 from typing import Literal, NamedTuple
 
-from parser.text.tokenizer import TokenizedSentence, Tokenizer, as_sentence
+from parser.text.tokenizer import Paragraph, TokenizedSentence, Tokenizer, as_sentence
 from parser.text.treebank_text import divided_text, treebank_text
 from parser.treebank.conllu import LAST_SPACE
 from parser.treebank.sentence import Sentence
@@ -26,8 +26,8 @@ PART_BYTES = 1 << 18
 LEAST_SHARE = 1 << 12
 """The smallest share of a part, in characters: about 32 sentences, which are parsed together."""
 LONGEST_PARAGRAPH = 1 << 19
-"""In bytes. A longer paragraph is divided at the end of a line, or else at a blank: a tokenizer reads a whole
-paragraph at once, and other threads wait."""
+"""In bytes. A longer paragraph is divided at the end of a line, or else at a blank: a paragraph is in memory
+as a whole."""
 BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
 LINE_END, END_OF_PARAGRAPH = re.compile(r"\n"), re.compile(BLANK_LINE.pattern.decode())
 CUTS = b"\n", b" "
@@ -40,7 +40,7 @@ BLANK_LINES = re.compile(r"\n\s*\n")
 """The separator of paragraphs."""
 LINE = re.compile(r"[^\n]+")
 NUL = 0
-"""A character that would end the text for a library in C."""
+"""A character that CoNLL-U cannot contain."""
 SPACES = [code for code in range(LAST_SPACE + 1) if chr(code).isspace() and code != ord("\n")]
 BLANKS = dict.fromkeys([NUL, *SPACES, ord(BYTE_ORDER_MARK)], " ")
 """Characters that are replaced by a blank. Byte-order marks remain when files are joined."""
@@ -169,8 +169,9 @@ class TextReader:
         for code, blank in BLANKS.items():  # far faster than `str.translate`
             text = text.replace(chr(code), blank)
         is_sentence = self._form != "raw"
-        for start, end in _lines(text) if is_sentence else _paragraphs(text):
-            yield from self._tokenizer.sentences(text[start:end], offset + start, is_sentence)
+        spans = _lines(text) if is_sentence else _paragraphs(text)
+        paragraphs = (Paragraph(text[start:end], offset + start) for start, end in spans)
+        yield from self._tokenizer.sentences(paragraphs, is_sentence)
 
     def text_of(self, treebank: Iterable[Sentence]) -> str:
         """The text of a treebank: divided if the tokenizer reads only divided text, else raw."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from threading import Lock
 from typing import Any, Literal
@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from parser.system.version import to_install
-from parser.text.tokenizer import Token, TokenizedSentence, TokenizerKind, in_windows, joined
+from parser.text.tokenizer import Paragraph, Token, TokenizedSentence, TokenizerKind, in_windows, joined
 
 WINDOW = 8_192
 """Characters that take spaCy at most some ten milliseconds."""
@@ -52,10 +52,11 @@ class SpacyTokenizer:
         self._nlp.max_length = sys.maxsize  # the limit is for components that need much memory
         self._lock = Lock()
 
-    def sentences(self, paragraph: str, offset: int, is_sentence: bool) -> Iterator[TokenizedSentence]:
+    def sentences(self, paragraphs: Iterable[Paragraph], is_sentence: bool) -> Iterator[TokenizedSentence]:
         """See `Tokenizer`."""
-        parts = in_windows(paragraph, offset, WINDOW, partial(self._divide, is_sentence=is_sentence))
-        yield from joined(parts) if is_sentence else parts
+        for text, offset in paragraphs:
+            parts = in_windows(text, offset, WINDOW, partial(self._divide, is_sentence=is_sentence))
+            yield from joined(parts) if is_sentence else parts
 
     def _divide(self, paragraph: str, offset: int, is_sentence: bool) -> Iterator[TokenizedSentence]:
         # Outside a memory zone, spaCy keeps each new word forever. Only one thread can be in a zone.

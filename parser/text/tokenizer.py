@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import ClassVar, Protocol
+from pathlib import Path
+from typing import ClassVar, NamedTuple, Protocol
 
 from parser.system.settings import Settings
 from parser.treebank.conllu_output import sentence_lines
@@ -62,18 +63,22 @@ def as_sentence(
     return Sentence.without_tree({"forms": forms}, str(ordinal), 1, lines, word_lines)
 
 
+class Paragraph(NamedTuple):
+    """White space consists of blanks and line ends."""
+
+    text: str
+    offset: int
+    """Number of characters before the paragraph in the text."""
+
+
 class Tokenizer(Protocol):
     """Finds the sentences and words of texts. Threads may share it."""
 
     reads_divided_text: bool
     """Whether the tokenizer reads only text in which blanks and lines divide words and sentences."""
 
-    def sentences(self, paragraph: str, offset: int, is_sentence: bool) -> Iterator[TokenizedSentence]:
-        """The sentences of a paragraph, whose white space consists of blanks and line ends.
-
-        offset: number of characters before the paragraph in the text. is_sentence: whether the paragraph is
-        one sentence.
-        """
+    def sentences(self, paragraphs: Iterable[Paragraph], is_sentence: bool) -> Iterator[TokenizedSentence]:
+        """The sentences of consecutive paragraphs. is_sentence: whether each paragraph is one sentence."""
 
 
 class TokenizerKind(Settings):
@@ -82,7 +87,7 @@ class TokenizerKind(Settings):
     is_trained: ClassVar[bool] = False
     """Whether the tokenizer is trained on a treebank."""
     extra: ClassVar[str] = ""
-    """The extra of this program with the packages that the kind needs, such as `stack-parser[text]`."""
+    """The extra of this program with the packages that the kind needs, such as `stack-parser[spacy]`."""
 
     kind: str
     """A literal that identifies the kind."""
@@ -100,11 +105,10 @@ class TokenizerKind(Settings):
         """
         raise NotImplementedError
 
-    def train(self, train: str, dev: str) -> bytes:
+    def train(self, train: Path, dev: Path | None) -> bytes:
         """Train the tokenizer and return its content. Runs in a separate process, whose output is logged.
 
-        train, dev: tokens, words and spaces in CoNLL-U, see `as_training_text`; dev is empty if there is
-        none. Raises ValueError.
+        train, dev: files with tokens, words and spaces in CoNLL-U, see `as_training_text`. Raises ValueError.
         """
         raise NotImplementedError
 

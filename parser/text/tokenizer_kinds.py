@@ -9,14 +9,15 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterator
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Tag
 
+from parser.text.bilstm.kind import BiLSTMKind
 from parser.text.spacy_rules import Spacy
-from parser.text.tokenizer import Token, TokenizedSentence, TokenizerKind
-from parser.text.udpipe import UDPipe
+from parser.text.tokenizer import Paragraph, Token, TokenizedSentence, TokenizerKind
 
 LINE, WORD = re.compile(r"[^\n]+"), re.compile(r"\S+")
 
@@ -49,20 +50,22 @@ class DividedText:
         """by_lines: whether each line is a sentence; else each paragraph is one."""
         self._by_lines = by_lines
 
-    def sentences(self, paragraph: str, offset: int, is_sentence: bool) -> Iterator[TokenizedSentence]:
+    def sentences(self, paragraphs: Iterable[Paragraph], is_sentence: bool) -> Iterator[TokenizedSentence]:
         """See `Tokenizer`."""
-        lines = (line.span() for line in LINE.finditer(paragraph))
-        for start, end in lines if self._by_lines else [(0, len(paragraph))]:
-            words = list(WORD.finditer(paragraph, start, end))
-            tokens = tuple(
-                Token(word[0], offset + word.start(), offset + word.end(), (word[0],), True) for word in words
-            )
-            if tokens:
-                yield TokenizedSentence(tokens, " ".join(word[0] for word in words), False)
+        for text, offset in paragraphs:
+            lines = (line.span() for line in LINE.finditer(text))
+            for start, end in lines if self._by_lines else [(0, len(text))]:
+                words = list(WORD.finditer(text, start, end))
+                tokens = tuple(
+                    Token(word[0], offset + word.start(), offset + word.end(), (word[0],), True)
+                    for word in words
+                )
+                if tokens:
+                    yield TokenizedSentence(tokens, " ".join(word[0] for word in words), False)
 
 
 AnyKind = (
-    Annotated[UDPipe, Tag("<udpipe>")]
+    Annotated[BiLSTMKind, Tag("<bilstm>")]
     | Annotated[Spacy, Tag("<spacy>")]
     | Annotated[Lines, Tag("<lines>")]
     | Annotated[Blanks, Tag("<blanks>")]
@@ -88,10 +91,20 @@ AnyTokenizer = Annotated[
 """The type of a setting that holds a tokenizer of any kind."""
 
 
-class StoredTokenizer(NamedTuple):
+@dataclass(frozen=True)
+class StoredTokenizer:
     settings: TokenizerKind
-    content: bytes = b""
-    """The content that the kind opens; empty for kinds that are not trained."""
+    contents: Mapping[str, bytes] = field(default_factory=dict)
+    """What the kind opens, by treebank; empty for kinds that are not trained."""
+
+    def content(self, treebank: str | None = None) -> bytes:
+        """treebank: None for the first. Raises ValueError if there is no tokenizer of the treebank."""
+        if not self.contents:
+            return b""
+        name = next(iter(self.contents)) if treebank is None else treebank
+        if name not in self.contents:
+            raise ValueError(f"no tokenizer of the treebank {name}, but of {', '.join(self.contents)}")
+        return self.contents[name]
 
 
 class _TokenizerFile(BaseModel):
@@ -100,18 +113,17 @@ class _TokenizerFile(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
     settings: AnyTokenizer
-    content: str
+    contents: dict[str, str]
 
 
 def tokenizer_as_json(tokenizer: StoredTokenizer) -> bytes:
-    told = {
-        "settings": tokenizer.settings.model_dump(),
-        "content": base64.b64encode(tokenizer.content).decode("ascii"),
-    }
+    contents = {name: base64.b64encode(each).decode("ascii") for name, each in tokenizer.contents.items()}
+    told = {"settings": tokenizer.settings.model_dump(), "contents": contents}
     return (json.dumps(told, indent=2) + "\n").encode()
 
 
 def tokenizer_from_json(content: bytes) -> StoredTokenizer:
     """Inverse of `tokenizer_as_json`. Raises ValueError, or ValidationError for JSON of another structure."""
     stored = _TokenizerFile.model_validate_json(content)
-    return StoredTokenizer(stored.settings, base64.b64decode(stored.content, validate=True))
+    contents = {name: base64.b64decode(each, validate=True) for name, each in stored.contents.items()}
+    return StoredTokenizer(stored.settings, contents)

@@ -117,7 +117,7 @@ class Config(Settings):
     Whatever is new in the treebank is added to its vocabulary and labels. `train --from` sets this."""
     tokenizer: AnyTokenizer | None = None
     """Settings of a tokenizer, with which the model can parse [text](text.md); `kind` selects one. null: the
-    model gets none. To add one to a finished run, use `--resume RUN --set tokenizer.kind=udpipe`."""
+    model gets none. To add one to a finished run, use `--resume RUN --set tokenizer.kind=bilstm`."""
     small_treebank: SmallTreebankSettings | None = None
     """Settings that change for a treebank with few words. The config that is kept with a run contains the
     changes."""

@@ -6,7 +6,7 @@ import math
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +19,15 @@ from parser.system.interruption import StoppedError, StopRequest
 from parser.system.processes import end, lifeline
 from parser.text.tokenizer import TokenizerKind
 from parser.text.tokenizer_kinds import StoredTokenizer, tokenizer_as_json, tokenizer_from_json
-from parser.text.training_process import as_training_text, start_training
+from parser.text.training_process import as_training_text, files_of, share_done, start_training
 from parser.training.config import Config
 from parser.training.folder import TOKENIZER_TRAINING, resuming
 from parser.training.record import BEST_MODEL
+from parser.training.trees import treebank_names
 from parser.treebank.conllu import stream_sentences
 
 LOG = "tokenizer.log"
-"""File in the folder of the run with the output of the tokenizer's library."""
+"""File in the folder of the run with what the training of the tokenizer prints."""
 SECONDS_BETWEEN_CHECKS = 0.2
 SECONDS_BETWEEN_LINES = 15
 """Seconds between two progress lines once the parser is trained and only the tokenizer is not."""
@@ -38,7 +39,7 @@ def refuse_untrainable(config: Config) -> None:
         config.tokenizer.refuse_missing()
     if not config.tokenizer or not config.tokenizer.is_trained:
         return
-    for source in filter(None, (config.treebank.train_files[0], config.treebank.dev)):
+    for source in filter(None, (*config.treebank.train_files, config.treebank.dev)):
         path = Path(data_path(source))
         if path.exists() and not path.is_file():
             raise ValueError(f"{path}: can be read only once, and a tokenizer needs it again: give a file")
@@ -46,15 +47,13 @@ def refuse_untrainable(config: Config) -> None:
 
 @dataclass
 class TokenizerTraining:
-    """A process that trains a tokenizer while the parser is trained."""
+    """A process that trains a tokenizer for each treebank while the parser is trained."""
 
     settings: TokenizerKind
     process: subprocess.Popen[bytes]
-    output: Path
-    """The file that the process writes."""
+    outputs: Mapping[str, Path]
+    """The file that the process writes for each treebank."""
     run: Path
-    treebank: str
-    """The name of the tokenizer's training treebank, for messages."""
     began: float
     """The `time.time()` at which the process was started."""
     is_kept: bool = False
@@ -65,17 +64,17 @@ class TokenizerTraining:
             return
         code, run = self.process.returncode, self.run
         log = _log(run)
-        if code or not self.output.is_file():
+        if code or not all(output.is_file() for output in self.outputs.values()):
             reason = log.strip().rpartition("\n")[2].removeprefix("ValueError: ") or f"exit code {code}"
             if code < 0:
                 reason = f"its process was killed by signal {-code}, perhaps because memory ran out"
             raise ValueError(
-                f"{self.treebank}: the tokenizer could not be trained: {reason}; see {run / LOG}. "
+                f"{', '.join(self.outputs)}: the tokenizer could not be trained: {reason}; see {run / LOG}. "
                 f"--resume {run} tries again, and with --set tokenizer=null goes on without one"
             )
-        content = tokenizer_as_json(StoredTokenizer(self.settings, self.output.read_bytes()))
-        _write(run / BEST_MODEL / TOKENIZER, content)
-        seconds = self.output.stat().st_mtime - self.began
+        contents = {treebank: output.read_bytes() for treebank, output in self.outputs.items()}
+        _write(run / BEST_MODEL / TOKENIZER, tokenizer_as_json(StoredTokenizer(self.settings, contents)))
+        seconds = max(output.stat().st_mtime for output in self.outputs.values()) - self.began
         say(f"tokenizer trained in {seconds:.0f} s{self.settings.dev_scores(log)}")
         self.is_kept = True
 
@@ -85,7 +84,7 @@ class TokenizerTraining:
         said = -math.inf
         while not self.is_kept:
             if time.monotonic() - said > SECONDS_BETWEEN_LINES:
-                left, share = "", self.settings.share_done(_log(self.run))
+                left, share = "", share_done(self.settings, _log(self.run))
                 if share:
                     seconds = (time.time() - self.began) * (1 - share) / share
                     left = f": {share:.0%}, {in_words(seconds)} left"
@@ -106,40 +105,45 @@ def tokenizer_training(config: Config, run: Path) -> Iterator[TokenizerTraining 
     Until the new tokenizer is trained, the model keeps its previous one. The process is ended on leaving the
     block. Raises what `stream_sentences` raises.
     """
-    settings, path = config.tokenizer, run / BEST_MODEL / TOKENIZER
+    settings, path, files = config.tokenizer, run / BEST_MODEL / TOKENIZER, config.treebank.train_files
+    treebanks = treebank_names(files)
     if not settings:
         path.unlink(missing_ok=True)
-    if not settings or _is_kept(settings, path):
+    if not settings or _is_kept(settings, treebanks, path):
         yield None
         return
     if not settings.is_trained:
         _write(path, tokenizer_as_json(StoredTokenizer(settings)))
         yield None
         return
-    began, treebank = time.time(), config.treebank
+    began = time.time()
     with tempfile.TemporaryDirectory(prefix=TOKENIZER_TRAINING, dir=run) as folder:
-        train, dev, output = (Path(folder) / name for name in ("train", "dev", "output"))
-        for path, source in ((train, treebank.train_files[0]), (dev, treebank.dev)):
-            text = as_training_text(stream_sentences(data_path(source), tree=False)) if source else ""
-            path.write_text(text, encoding="utf-8", errors="surrogateescape")
+        of_treebanks = [files_of(Path(folder), number) for number in range(len(treebanks))]
+        sources = [(of.train, file) for of, file in zip(of_treebanks, files, strict=True)]
+        for path, source in (*sources, (of_treebanks[0].dev, config.treebank.dev)):
+            if source:
+                text = as_training_text(stream_sentences(data_path(source), tree=False))
+                path.write_text(text, encoding="utf-8", errors="surrogateescape")
+        outputs = {treebank: of.output for treebank, of in zip(treebanks, of_treebanks, strict=True)}
         with lifeline() as line:
-            process = start_training(settings, train, dev, output, run / LOG, line)
+            process = start_training(settings, Path(folder), len(treebanks), run / LOG, line)
             try:
-                yield TokenizerTraining(settings, process, output, run, treebank.train_files[0], began)
+                yield TokenizerTraining(settings, process, outputs, run, began)
             finally:
                 end(process)
 
 
-def _is_kept(settings: TokenizerKind, path: Path) -> bool:
-    """Whether the model has a tokenizer with these settings; prints why not if it has another one."""
+def _is_kept(settings: TokenizerKind, treebanks: Sequence[str], path: Path) -> bool:
+    """Whether the model has tokenizers of the treebanks with these settings; else prints what differs."""
     if not path.is_file():
         return False
     try:
         kept = tokenizer_from_json(path.read_bytes())
-        if kept.settings == settings:
-            settings.refuse_unsound(kept.content)
+        if kept.settings == settings and (not settings.is_trained or list(kept.contents) == treebanks):
+            for content in kept.contents.values():
+                settings.refuse_unsound(content)
             return True
-        why = "has other settings"
+        why = "has other settings" if kept.settings != settings else "is of other treebanks"
     except ValueError:
         why = "is broken"
     say(f"{path}: {why}; it is replaced{' when another one is trained' if settings.is_trained else ''}")

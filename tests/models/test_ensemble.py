@@ -249,7 +249,6 @@ def test_commands_and_programs_take_several_models(tmp_path, treebank, capsys):
 
 
 def test_a_package_of_several_models_has_the_tokenizer_of_the_first(tmp_path, capsys):
-    pytest.importorskip("ufal.udpipe")
     first, *others = three(tmp_path)
     shutil.copy(TOKENIZER, first / "tokenizer.json")
     package, text = str(tmp_path / "all.stackparser"), tmp_path / "text.txt"

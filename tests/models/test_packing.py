@@ -196,7 +196,7 @@ def test_what_is_in_a_wheel(wheel):
     Metadata.from_email(content[f"{information}/METADATA"])  # raises if it breaks the packaging guides
     assert fields["Name"] == PACKAGE
     assert (fields["License"], fields["License-File"]) == ("cc-by-sa-4.0", "LICENSE.txt")
-    assert fields["Requires-Dist"] == f"stack-parser[text]>={__version__}"
+    assert fields["Requires-Dist"] == f"stack-parser>={__version__}"
     assert text == "# toy\n\nFor tests.\n"
     assert content[f"{information}/licenses/LICENSE.txt"] == b"Share alike.\n"
     record = content.pop(f"{information}/RECORD").decode().splitlines()
@@ -271,7 +271,7 @@ def test_what_a_stranger_writes_gets_into_no_field_and_no_code(model, tmp_path, 
     [metadata] = (member.decode() for path, member in content.items() if path.endswith("METADATA"))
     head = metadata.partition("\n\n")[0].splitlines()
     assert [line for line in head if line.startswith("Requires-Dist")] == [
-        f"Requires-Dist: stack-parser[text]>={__version__}"
+        f"Requires-Dist: stack-parser>={__version__}"
     ]
     assert len([line for line in head if line.startswith("Version")]) == 1
 

@@ -12,7 +12,6 @@ from services import TEXT, make_model, parsed_by_command, serving
 from parser.treebank.conllu import blocks, parse_block
 
 pytest.importorskip("fastapi")
-pytest.importorskip("ufal.udpipe")
 
 TOKEN = "0123456789abcdef"
 CLIPBOARD = {"permissions": ["clipboard-read", "clipboard-write"]}

@@ -46,7 +46,6 @@ def small(monkeypatch):
 @pytest.fixture
 def model(tmp_path):
     """A model with a tokenizer."""
-    pytest.importorskip("ufal.udpipe")
     folder = shutil.copytree(MODEL, tmp_path / "model")
     shutil.copy("tests/text/tokenizer.json", folder)
     return folder

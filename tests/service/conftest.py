@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a model with a tokenizer."""
-    pytest.importorskip("ufal.udpipe")
     from services import make_model
 
     return make_model(tmp_path_factory.mktemp("served") / "tiny")

@@ -30,7 +30,7 @@ def test_in_a_checkout_that_is_not_installed_the_extra_is_named(monkeypatch):
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(version, "requires", fail)
-    assert to_install("text") == "pip install -e '.[text]'"
+    assert to_install("spacy") == "pip install -e '.[spacy]'"
 
 
 @pytest.fixture

@@ -18,9 +18,8 @@ KEPT = Path("tests/text/tokenizer.json")
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    pytest.importorskip("ufal.udpipe")
     kept = tokenizer_from_json(KEPT.read_bytes())
-    return kept.settings.opened(kept.content)
+    return kept.settings.opened(kept.content())
 
 
 def plain_paragraphs(text):

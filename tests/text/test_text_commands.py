@@ -21,8 +21,6 @@ KEPT = Path("tests/text/tokenizer.json")
 MODEL = Path("tests/model")
 TEXT = "The cat sleeps. Don't go!\n\nWas it round?\n"
 
-pytest.importorskip("ufal.udpipe")
-
 
 @pytest.fixture
 def model(tmp_path):
@@ -88,7 +86,7 @@ def test_trees_come_while_the_text_is_still_being_written(form, end, model):
 
 def test_a_model_without_tokenizer_says_what_to_do(text, capsys):
     assert main(["parse", str(MODEL), "--text", text]) == 2
-    assert "Train it with `tokenizer: {kind: udpipe}`" in capsys.readouterr().err
+    assert "Train it with `tokenizer: {kind: bilstm}`" in capsys.readouterr().err
     assert main(["parse", str(MODEL), "--one-sentence-per-line", text]) == 2
 
 
@@ -100,15 +98,18 @@ def test_raw_text_without_the_option_is_recognised(model, text, capsys):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b'{"settings": {"kind": "udpipe"}, "content": "QUJD"}', "not a sound tokenizer of UDPipe 1: file: "),
-        (b'{"settings": {"kind": "udpipe"}, "content": "?"}', "Base64|base64"),
-        (b'{"settings": {"kind": "udpipe", "epochs": 0}, "content": ""}', "settings.epochs: Input should be"),
+        (b'{"settings": {"kind": "bilstm"}, "contents": {"a": "QUJD"}}', "not a sound tokenizer: "),
+        (b'{"settings": {"kind": "bilstm"}, "contents": {"a": "?"}}', "Base64|base64"),
         (
-            b'{"settings": {"kind": "magic"}, "content": ""}',
+            b'{"settings": {"kind": "bilstm", "epochs": 0}, "contents": {}}',
+            "settings.epochs: Input should be",
+        ),
+        (
+            b'{"settings": {"kind": "magic"}, "contents": {}}',
             "settings: input should be {kind: NAME}",
         ),
-        (b'{"settings": {"kind": "spacy", "language": "../x"}, "content": ""}', "settings.language: String"),
-        (b'{"settings": {"kind": "lines"}}', "content: Field required"),
+        (b'{"settings": {"kind": "spacy", "language": "../x"}, "contents": {}}', "settings.language: String"),
+        (b'{"settings": {"kind": "lines"}}', "contents: Field required"),
         (b"[" * 100_000, "Invalid JSON: recursion limit"),
         (b" " * (1 << 26) + b"1", "longer than 67,108,864 bytes"),
         (b"\xff", "Invalid JSON"),
@@ -124,10 +125,10 @@ def test_a_broken_tokenizer_is_named(model, text, tmp_path, capsys, content, tol
 
 @pytest.mark.extended
 def test_a_broken_tokenizer_is_named_once_by_several_processes(model, text, capfd):
-    (model / "tokenizer.json").write_text('{"settings": {"kind": "udpipe"}, "content": "QUJD"}')
+    (model / "tokenizer.json").write_text('{"settings": {"kind": "bilstm"}, "contents": {"a": "QUJD"}}')
     assert main(["parse", str(model), "--text", text, "--device", "cpu", "--processes", "2"]) == 2
     told = capfd.readouterr().err
-    assert told.count("not a sound tokenizer of UDPipe 1: file: ends too early; get the model again") == 1
+    assert told.count("not a sound tokenizer: ") == told.count("; get the model again") == 1
     assert "Traceback" not in told
     assert told.startswith(f"{model}: tokenizer.json: ")
 

@@ -8,9 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from parser.text.spacy_rules import SpacyTokenizer
-from parser.text.tokenizer import Token, TokenizedSentence, in_windows, joined
+from parser.text.tokenizer import Paragraph, Token, TokenizedSentence, in_windows, joined
 from parser.text.tokenizer_kinds import tokenizer_from_json
-from parser.text.udpipe import UDPipeTokenizer
 
 TEXT = st.text(st.sampled_from("ab.. \n"), min_size=1, max_size=60)
 
@@ -66,17 +65,10 @@ def test_the_parts_of_a_line_are_one_sentence(text, width):
     assert list(joined(in_windows(line, 0, width, divide))) == list(divide(line, 0))
 
 
-class Counting(UDPipeTokenizer):
-    def _divide(self, paragraph, offset, is_sentence):
-        self.longest = max(getattr(self, "longest", 0), len(paragraph))
-        return super()._divide(paragraph, offset, is_sentence)
-
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def tokenizer():
-    pytest.importorskip("ufal.udpipe")
     stored = tokenizer_from_json(Path("tests/text/tokenizer.json").read_bytes())
-    return Counting(stored.content)
+    return stored.settings.opened(stored.content())
 
 
 @pytest.mark.parametrize(
@@ -91,24 +83,19 @@ def tokenizer():
     ids=["long words", "full stops", "no blanks", "rather long words", "one word"],
 )
 @pytest.mark.parametrize("is_sentence", [False, True])
-def test_the_library_reads_little_at_once_whatever_the_text_is(tokenizer, text, is_sentence):
-    """A call of the library stops all other threads."""
-    found = list(tokenizer.sentences(text, 0, is_sentence))
-    assert tokenizer.longest <= 2_048
-    assert "".join(token.form for one in found for token in one.tokens) == "".join(text.split())
+def test_no_character_of_a_long_paragraph_is_lost(tokenizer, text, is_sentence):
+    found = list(tokenizer.sentences([Paragraph(text, 7)], is_sentence))
+    tokens = [token for one in found for token in one.tokens]
+    assert "".join(token.form for token in tokens) == "".join(text.split())
+    assert all(text[token.start - 7 : token.end - 7] == token.form for token in tokens)
+    assert [one.begins_paragraph for one in found] == [not is_sentence] + [False] * (len(found) - 1)
     assert not is_sentence or len(found) == 1
-
-
-def test_ordinary_text_is_read_as_a_whole(tokenizer):
-    text = "The cat sleeps. Was it round and was it calm? " * 500
-    found = list(tokenizer.sentences(text, 0, False))
-    assert tokenizer.longest == len(text)
-    assert found == list(tokenizer._divide(text, 0, False))
 
 
 def test_the_rules_of_spacy_find_the_same_in_windows():
     pytest.importorskip("spacy")
     tokenizer = SpacyTokenizer("en")
     text = "The cat (Tom) sleeps. Don't!  Was it 3.5 round? " * 400
-    assert list(tokenizer.sentences(text, 5, False)) == list(tokenizer._divide(text, 5, False))
-    assert list(tokenizer.sentences(text, 5, True)) == list(tokenizer._divide(text, 5, True))
+    for is_sentence in (False, True):
+        found = tokenizer.sentences([Paragraph(text, 5)], is_sentence)
+        assert list(found) == list(tokenizer._divide(text, 5, is_sentence))

@@ -16,22 +16,28 @@ from extended import first_of
 from programs import is_mentioned, running, wait_until
 
 from parser.cli import main
+from parser.text.of_model import text_reader, tokenizer_of
 from parser.text.tokenizer_kinds import StoredTokenizer, tokenizer_as_json, tokenizer_from_json
+from parser.text.training_process import files_of, share_done
 from parser.training import tokenizer
 from parser.training.config import read_config
 from parser.training.run import train
 from parser.training.tokenizer import tokenizer_training
 
-pytest.importorskip("ufal.udpipe")
-
 CPU = torch.device("cpu")
 KEPT = Path("tests/text/tokenizer.json")
+SETTINGS = {
+    **tokenizer_from_json(KEPT.read_bytes()).settings.model_dump(),
+    "least_steps": 20,
+    "most_steps": 20,
+}
+"""Of a tokenizer of the same sizes that is trained in no time."""
 
 
 @pytest.fixture
 def text_config(config_file):
     with config_file.open("a", encoding="utf-8") as file:
-        file.write("tokenizer: {kind: udpipe, epochs: 1}\n")
+        file.write(f"tokenizer: {json.dumps(SETTINGS)}\n")
     return config_file
 
 
@@ -40,7 +46,7 @@ def test_a_finished_run_gets_a_tokenizer(tmp_path, trained):
     run = tmp_path / "run"
     trained()
     assert json.loads((run / "result.json").read_text())["text"] is None
-    changed = "--resume", "tokenizer.kind=udpipe", "tokenizer.epochs=1"
+    changed = "--resume", f"tokenizer={json.dumps(SETTINGS)}"
     assert "tokenizer trained in" in trained(*changed)
     assert json.loads((run / "result.json").read_text())["text"]["words"] > 90
     (tmp_path / "text").write_text("cats sleep .", encoding="utf-8")
@@ -54,10 +60,11 @@ def test_a_finished_run_gets_a_tokenizer(tmp_path, trained):
 def go(tmp_path, monkeypatch):
     """A file whose creation ends the training of a tokenizer, for which a copy stands in here."""
     trained, file = tmp_path / "trained", tmp_path / "go"
-    trained.write_bytes(tokenizer_from_json(KEPT.read_bytes()).content)
+    trained.write_bytes(tokenizer_from_json(KEPT.read_bytes()).content())
 
-    def started(settings, train, dev, output, log, line):
-        log.write_text("Epoch 1, heldout tokens: 1P/1R/90.0%, sentences: 1P/1R/80.0%\n")
+    def started(settings, folder, treebanks, log, line):
+        log.write_text(f"treebank 1 of {treebanks}\nstep 10 of 20: loss 1.6000\n")
+        output = files_of(folder, 0).output
         waits = 'while [ ! -e "$1" ]; do sleep 0.05; done; cp "$2" "$3"'
         return subprocess.Popen(["sh", "-c", waits, "sh", file, trained, output], start_new_session=True)
 
@@ -70,7 +77,7 @@ def test_a_tokenizer_stays_until_another_one_is_trained(text_config, tmp_path, g
     """Even if the training of the other tokenizer is killed and started again."""
     run = tmp_path / "run"
     kept = run / "model" / "tokenizer.json"
-    config, other = (read_config(text_config, [f"tokenizer.epochs={epochs}"]) for epochs in (1, 2))
+    config, other = (read_config(text_config, [f"tokenizer.seed={seed}"]) for seed in (1, 2))
     go.touch()
     train(config, run, CPU)
     before = kept.read_bytes()
@@ -101,7 +108,7 @@ def test_what_waits_for_a_tokenizer_says_how_long(text_config, tmp_path, go, mon
     monkeypatch.setattr(tokenizer, "say", say)
     without_a_word = threading.Timer(60, go.touch)
     without_a_word.start()
-    train(read_config(text_config, ["tokenizer.epochs=2"]), tmp_path / "run", CPU)
+    train(read_config(text_config), tmp_path / "run", CPU)
     without_a_word.cancel()
     waiting = r"the parser is trained, and the tokenizer is being trained: 50%, (a few seconds|about .*) left"
     assert re.fullmatch(waiting, said[0])
@@ -115,7 +122,7 @@ def test_a_broken_tokenizer_is_replaced(text_config, tmp_path, go, capsys):
     go.touch()
     train(config, run, CPU)
     trained = kept.read_bytes()
-    unsound = StoredTokenizer(config.tokenizer, b"abc")
+    unsound = StoredTokenizer(config.tokenizer, {"tiny": b"abc"})
     for content in (tokenizer_as_json(unsound), b"{}"):
         kept.write_bytes(content)
         train(config, run, CPU, resume=True)
@@ -153,12 +160,17 @@ def test_a_tokenizer_that_needs_no_training(tmp_path, settings, trained):
     assert tokenizer_from_json(kept.read_bytes()).settings.kind == other
 
 
-def test_treebanks_that_a_tokenizer_can_not_learn_from_are_named(text_config, tmp_path, refused):
+def test_why_a_tokenizer_can_not_be_trained_is_named(text_config, tmp_path, refused, monkeypatch):
     os.mkfifo(tmp_path / "pipe")
     assert "can be read only once" in refused(f"treebank.train={tmp_path / 'pipe'}")
     assert not (tmp_path / "run").exists()
-    (tmp_path / "tiny.conllu").write_text("1\ta\t_\tX\t_\t_\t0\troot\t_\t_\n2\tb\t_\tX\t_\t_\t1\tx\t_\t_\n\n")
-    assert "tiny.conllu: the tokenizer could not be trained: Not eno" in refused()
+
+    def started(settings, folder, treebanks, log, line):
+        log.write_text("Traceback\nValueError: nothing to learn\n")
+        return subprocess.Popen(["false"], start_new_session=True)
+
+    monkeypatch.setattr(tokenizer, "start_training", started)
+    assert "tiny: the tokenizer could not be trained: nothing to learn; see " in refused()
 
 
 @pytest.mark.extended
@@ -168,7 +180,9 @@ def test_the_training_of_a_tokenizer_ends_with_a_killed_run(text_config, tmp_pat
     """A signal that the run gets ends it immediately, and nothing is left of it."""
     run = tmp_path / "run"
     command = [sys.executable, "-m", "parser", "train", str(text_config), "--run", str(run)]
-    with running([*command, "--set", "tokenizer.epochs=1000"], stderr=subprocess.PIPE) as process:
+    for steps in ("least_steps", "most_steps"):
+        command += ["--set", f"tokenizer.{steps}=1000000"]
+    with running(command, stderr=subprocess.PIPE) as process:
         wait_until(
             lambda: (run / "tokenizer.log").exists() and (run / "tokenizer.log").stat().st_size, process
         )
@@ -181,3 +195,38 @@ def test_the_training_of_a_tokenizer_ends_with_a_killed_run(text_config, tmp_pat
             assert not folder.exists()
         while is_mentioned(folder):
             time.sleep(0.05)
+
+
+@pytest.mark.extended
+def test_each_treebank_gets_a_tokenizer(config_file, tmp_path, trained):
+    """One that has seen no blank between its words, and one that has seen no other."""
+    joined = tmp_path / "joined.conllu"
+    text = (tmp_path / "tiny.conllu").read_text(encoding="utf-8")
+    lines = [f"{line[:-1]}SpaceAfter=No" if line.endswith("\t_") else line for line in text.split("\n")]
+    joined.write_text("\n".join(line for line in lines if not line.startswith("# text")), encoding="utf-8")
+    settings = json.dumps({**SETTINGS, "least_steps": 60, "most_steps": 60})
+    files = [str(tmp_path / "tiny.conllu"), str(joined)]
+    trained(f"treebank.train={files}", "parser.network.treebank_size=4", f"tokenizer={settings}")
+    model = tmp_path / "run" / "model"
+    assert list(tokenizer_of(model, "raw").contents) == ["tiny", "joined"]
+    contents = tokenizer_of(model, "raw").contents
+    assert contents["tiny"] != contents["joined"]
+    for treebank in (None, "tiny", "joined"):
+        found = text_reader(model, "raw", treebank).sentences("dogs bark")
+        assert [word for one in found for word in one.words] == ["dogs", "bark"]
+    with pytest.raises(ValueError, match="no tokenizer of the treebank other, but of tiny, joined"):
+        text_reader(model, "raw", "other")
+
+
+def test_the_log_of_several_trainings_says_how_far_they_are():
+    settings = tokenizer_from_json(KEPT.read_bytes()).settings
+    log = ""
+    for share, line in [
+        (0, ""),
+        (0, "treebank 1 of 2"),
+        (0.25, "step 5 of 10: loss 1"),
+        (0.5, "treebank 2 of 2"),
+    ]:
+        log += f"{line}\n"
+        assert share_done(settings, log) == share
+    assert share_done(settings, f"{log}step 10 of 10: loss 1\n") == 1

@@ -35,7 +35,7 @@ CONFIG = Config.model_validate(
             }
         },
         "training": {"tag_dropout": 0.1, "learning_rate": {"peak": 0.1}},
-        "tokenizer": {"kind": "udpipe"},
+        "tokenizer": {"kind": "bilstm"},
     }
 )
 TRAIN, DEV, TEST = sentences("train", 60), sentences("dev", 5), sentences("test", 5)

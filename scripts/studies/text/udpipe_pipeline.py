@@ -4,7 +4,7 @@ python scripts/studies/text/udpipe_pipeline.py train TRAIN.conllu DEV.conllu UDP
 python scripts/studies/text/udpipe_pipeline.py compare MODEL UDPIPE_MODEL TEST.conllu
 
 `compare` prints F1 scores as in CoNLL 2018, on the sentences and words that the model's tokenizer finds in
-the treebank's text, and on the gold ones.
+the treebank's text, and on the gold ones. Both need the package `ufal.udpipe`.
 """
 
 from __future__ import annotations

@@ -206,7 +206,6 @@ def test_a_model_of_several_treebanks_parses_as_the_one_that_is_named(corpus, tm
 
 
 def test_trees_of_texts_are_those_of_parse(tmp_path):
-    pytest.importorskip("ufal.udpipe")
     corpus, model, target = tmp_path / "corpus", tmp_path / "model", tmp_path / "trees"
     corpus.mkdir()
     (corpus / "one.txt").write_text(TEXT)

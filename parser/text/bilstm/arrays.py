@@ -1,0 +1,197 @@
+"""The tokenizer without PyTorch: `TokenizerNetwork` in arrays, and the sentences that its scores give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parser.networks.settings import DIRECTIONS
+from parser.runtime.kernels import Kernels, kernels
+from parser.runtime.layers import BiLSTM, LinearLayer, LSTMWeights
+from parser.text.bilstm.content import TrainedTokenizer
+from parser.text.bilstm.units import (
+    CONTINUES,
+    ENDS_SENTENCE,
+    IS_MULTIWORD,
+    category_of,
+    code_points,
+    features_of,
+    forms_of,
+    places_read,
+    units_in,
+)
+from parser.text.tokenizer import Paragraph, Token, TokenizedSentence
+
+TOGETHER = 4_096
+"""Characters that are read at once: of a part of a long paragraph, or of several short ones."""
+MARGIN = 256
+"""Characters before and after a part of a paragraph that are read with it, but decided with another part."""
+MOST_TOKENS = 500
+"""Of a sentence. A longer one ends at the likeliest place before."""
+CODE_POINTS = 0x110000
+
+
+class Units(NamedTuple):
+    """What is decided of a text."""
+
+    starts: list[int]
+    """In characters."""
+    ends: list[int]
+    scores: list[list[float]]
+    """[units, decisions] A decision is made if its score is positive."""
+
+
+Unit: TypeAlias = tuple[int, int, list[float]]
+"""Its start, end and scores, see `Units`."""
+
+
+class UnitNetwork:
+    """`TokenizerNetwork`. What a character adds to the gates of the first LSTM is computed once."""
+
+    def __init__(self, tokenizer: TrainedTokenizer, kernels: Kernels, is_int8: bool = True):
+        """is_int8: whether large products round to 8 bits."""
+        self._kernels = kernels
+        self._alphabet, weights = tokenizer.alphabet, tokenizer.weights
+        characters, categories = weights["characters.weight"], weights["categories.weight"]
+        # Known characters, and then an unknown one of each category.
+        known = [category_of(character) for character in self._alphabet.characters.strings]
+        vectors = np.concatenate([characters[1:] + categories[known], characters[0] + categories])
+        self._known = len(known)
+        self._character_lstm = []
+        for direction in DIRECTIONS:
+            of_direction = LSTMWeights.of(weights, "character_lstm", 0, direction)
+            gates = LinearLayer(kernels, of_direction.of_input, of_direction.bias)(vectors)
+            recurrent = LinearLayer(kernels, of_direction.recurrent, None, is_int8)
+            self._character_lstm.append((gates, recurrent))
+        self._size = weights["character_lstm.weight_hh_l0"].shape[1]
+        self._divides = LinearLayer(kernels, weights["divides.weight"], weights["divides.bias"], is_int8)
+        self._forms = weights["forms.weight"]
+        self._unit_lstm = BiLSTM(kernels, weights, "unit_lstm", is_int8)
+        self._decides = LinearLayer(kernels, weights["decides.weight"], weights["decides.bias"], is_int8)
+        self._rows = np.zeros(CODE_POINTS, np.int32)
+        """[code points] 1 + the row of each character in the gates; 0 if it was not looked up yet."""
+
+    def __call__(self, texts: Sequence[str]) -> list[Units]:
+        """The units of each text. Each is computed on its own, whatever the others are."""
+        read = [places_read(code_points(text)) for text in texts]
+        codes = np.concatenate([each.codes for each in read])
+        lengths = np.array([len(each.codes) for each in read], np.int32)
+        rows = self._rows_of(codes)
+        states = np.empty((len(codes), 2 * self._size), np.float32)  # [characters, 2 * hidden]
+        for index, (gates, recurrent) in enumerate(self._character_lstm):
+            part = states[:, index * self._size : (index + 1) * self._size]
+            self._kernels.lstm(recurrent.packed, gates, lengths, part, backward=index == 1, rows=rows)
+        divides = self._divides(states)[:, 0] > 0
+        firsts, lasts, counts, found = [], [], [], []
+        features, forms = [], list[str]()
+        begin = 0
+        for text, (of_text, places) in zip(texts, read, strict=True):
+            starts, ends = units_in(of_text, divides[begin : begin + len(of_text)])
+            firsts.append(begin + starts)
+            lasts.append(begin + ends - 1)
+            counts.append(len(starts))
+            features.append(features_of(of_text, ends))
+            starts, ends = places[starts].tolist(), (places[ends - 1] + 1).tolist()
+            found.append((starts, ends))
+            forms += forms_of(text, starts, ends)
+            begin += len(of_text)
+        of_forms = self._forms[list(map(self._alphabet.forms.number, forms))]
+        at_first, at_last = (states[np.concatenate(each)] for each in (firsts, lasts))
+        at_ends = at_last[:, : self._size], at_first[:, self._size :]
+        inputs = np.concatenate([*at_ends, of_forms, np.concatenate(features)], axis=1)  # [units, inputs]
+        of_units = self._unit_lstm(inputs, np.array(counts, np.int32))
+        scores = self._decides(np.concatenate([of_units, inputs, at_last], axis=1))
+        by_text = np.split(scores, np.cumsum(counts)[:-1])
+        return [Units(*each, own.tolist()) for each, own in zip(found, by_text, strict=True)]
+
+    def _rows_of(self, codes: NDArray[np.uint32]) -> NDArray[np.int32]:
+        rows = self._rows[codes]
+        if not rows.all():
+            for code in set(codes[rows == 0].tolist()):
+                number = self._alphabet.characters.number(chr(code))
+                self._rows[code] = number or self._known + 1 + category_of(chr(code))
+            rows = self._rows[codes]
+        return rows - 1
+
+
+class BiLSTMTokenizer:
+    reads_divided_text = False
+
+    def __init__(self, tokenizer: TrainedTokenizer, is_int8: bool = True):
+        """is_int8: whether large products round to 8 bits."""
+        self._network = UnitNetwork(tokenizer, kernels(), is_int8)
+        self._words_of = tokenizer.alphabet.multiword_tokens.words_of
+
+    def sentences(self, paragraphs: Iterable[Paragraph], is_sentence: bool) -> Iterator[TokenizedSentence]:
+        """See `Tokenizer`."""
+        group: list[Paragraph] = []
+        characters = 0
+        for paragraph in paragraphs:
+            characters += len(paragraph.text)
+            if group and characters > TOGETHER:
+                yield from self._of_group(group, is_sentence)
+                group, characters = [], len(paragraph.text)
+            group.append(paragraph)
+        yield from self._of_group(group, is_sentence)
+
+    def _of_group(self, group: Sequence[Paragraph], is_sentence: bool) -> Iterator[TokenizedSentence]:
+        if len(group) == 1 and len(group[0].text) > TOGETHER + MARGIN:
+            yield from self._made(group[0], self._in_parts(group[0].text), is_sentence)
+        elif group:
+            for paragraph, units in zip(group, self._network([each.text for each in group]), strict=True):
+                yield from self._made(paragraph, zip(*units, strict=True), is_sentence)
+
+    def _in_parts(self, text: str) -> Iterator[Unit]:
+        """The units of a long text."""
+        begin = 0
+        while begin < len(text):
+            before, end = max(0, begin - MARGIN), begin + TOGETHER
+            [units] = self._network([text[before : end + MARGIN]])
+            decided = begin
+            for start, stop, scores in zip(*units, strict=True):
+                start, stop = max(start + before, begin), stop + before
+                # One that does not end in time is cut.
+                if start < stop and (stop <= end or decided == begin or end + MARGIN >= len(text)):
+                    decided = stop
+                    yield start, stop, scores
+            begin = decided if decided > begin else end
+            if end + MARGIN >= len(text):
+                return
+
+    def _made(
+        self, paragraph: Paragraph, units: Iterable[Unit], is_sentence: bool
+    ) -> Iterator[TokenizedSentence]:
+        """The sentences of a paragraph."""
+        text, offset = paragraph
+        length = len(text.rstrip())
+        tokens: list[Token] = []
+        likely: list[float] = []  # scores of a sentence end after each of the tokens
+        begins = not is_sentence
+        begin = None
+        for start, end, scores in units:
+            begin = start if begin is None else begin
+            space_after = end == len(text) or text[end].isspace()
+            ends_sentence = not is_sentence and scores[ENDS_SENTENCE] > 0
+            if scores[CONTINUES] > 0 and space_after and end < length and not ends_sentence:
+                continue
+            form = " ".join(text[begin:end].split())
+            words = self._words_of(form) if scores[IS_MULTIWORD] > 0 else (form,)
+            tokens.append(Token(form, offset + begin, offset + end, words, space_after))
+            likely.append(scores[ENDS_SENTENCE])
+            begin = None
+            count = len(tokens) if ends_sentence else 0
+            if len(tokens) == MOST_TOKENS and not is_sentence:
+                count = 1 + int(np.argmax(likely))
+            if count:
+                yield _sentence(text, offset, tokens[:count], begins)
+                tokens, likely, begins = tokens[count:], likely[count:], False
+        if tokens:
+            yield _sentence(text, offset, tokens, begins)
+
+
+def _sentence(text: str, offset: int, tokens: Sequence[Token], begins: bool) -> TokenizedSentence:
+    own = text[tokens[0].start - offset : tokens[-1].end - offset]
+    return TokenizedSentence(tuple(tokens), " ".join(own.split()), begins)
