@@ -23,7 +23,7 @@ from parser.text.of_model import text_reader
 from parser.training.config import read_config
 
 MODEL = Path("models/english-ewt.stackparser")
-MOST_BYTES = 12 << 20
+MOST_BYTES = 14 << 20
 AGAIN = "`make shipped-model` trains it again"
 
 

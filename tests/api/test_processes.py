@@ -73,7 +73,7 @@ def pickled(own):
 def test_a_copy_parses_text_without_the_files(copied, text_first, tmp_path):
     shutil.copytree(MODEL, tmp_path / "model")
     (tmp_path / "model" / TOKENIZER).write_text(
-        '{"settings": {"kind": "spacy", "language": "en"}, "content": ""}'
+        '{"settings": {"kind": "spacy", "language": "en"}, "contents": {}}'
     )
     own = parser.load(tmp_path / "model", device="cpu")
     if text_first:

@@ -37,7 +37,7 @@ def of_rules(folder):
     """The folder of a model that tokenizes text by spaCy's rules."""
     folder.mkdir()
     shutil.copytree("tests/model", folder, dirs_exist_ok=True)
-    (folder / TOKENIZER).write_text('{"settings": {"kind": "spacy", "language": "en"}, "content": ""}')
+    (folder / TOKENIZER).write_text('{"settings": {"kind": "spacy", "language": "en"}, "contents": {}}')
     return str(folder)
 
 
