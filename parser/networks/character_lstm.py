@@ -21,6 +21,7 @@ class CharacterLSTM(nn.Module):
     def __init__(self, settings: CharacterLSTMSettings, characters: int):
         """characters: number of characters, including the unknown one."""
         super().__init__()
+        # Of standard deviation 1: an LSTM learns slowly from vectors as small as those of other embeddings.
         self.embedding = nn.Embedding(characters, settings.size)
         self.lstm = bilstm(settings.size, settings.hidden_size, layers=1)
         self.dropout, self.size = settings.dropout, settings.vector_size

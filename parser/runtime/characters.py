@@ -50,7 +50,7 @@ class LastStates:
         for (gates, recurrent), end in zip(self._directions, (last, last - lengths + 1), strict=True):
             states = np.empty((len(flat), self._hidden), np.float32)
             backward = end is not last
-            self._kernels.lstm(recurrent.packed, gates[flat], lengths, states, backward=backward)
+            self._kernels.lstm(recurrent.packed, gates, lengths, states, backward=backward, rows=flat)
             ends.append(states[end])
         return np.concatenate(ends, axis=1)
 

@@ -48,6 +48,7 @@ TRAINING = {
 SHIPPED = "english-ewt"
 QUICK_START = "stack-parser train configs/quickstart.yaml"
 UNTAGGED: tuple[TextMeasure, ...] = "upos", "xpos", "ufeats", "lemmas", "uas", "las", "mlas", "blex"
+OF_FORMS: tuple[TextMeasure, ...] = "upos", "xpos", "ufeats", "lemmas", "las"
 RAW_TEXT: tuple[TextMeasure, ...] = (
     "tokens",
     "sentences",
@@ -550,6 +551,27 @@ def small_treebank_settings() -> str:
 FIGURES: dict[str, Callable[[], str]] = {
     "all-treebanks": all_treebanks,
     "batch-sizes": batch_sizes,
+    "characters": RunTable(
+        "characters",
+        (
+            *(
+                (f"{split} {TEXT_MEASURES[measure]}", f"{split} {measure}")
+                for split in SPLITS
+                for measure in OF_FORMS
+            ),
+            MINUTES,
+        ),
+        [
+            *("Lithuanian HSE, convolution", "Lithuanian HSE, LSTM"),
+            *("Marathi UFAL, convolution", "Marathi UFAL, LSTM"),
+            *("Uyghur UDT, 12 epochs, convolution", "Uyghur UDT, 12 epochs, LSTM"),
+        ],
+    ),
+    "characters-without-arcs": RunTable(
+        "characters",
+        [(f"{split} {measure.upper()}", f"{split} {measure}") for split in SPLITS for measure in ATTACHMENT],
+        [("Uyghur UDT, convolution", "untagged: Uyghur UDT"), "Uyghur UDT, LSTM"],
+    ),
     "composition": composition,
     "crossing-arcs": crossing_arcs,
     "distillation": RunTable("distillation", (*SCORES, MINUTES)),
