@@ -61,23 +61,26 @@ class BiLSTM:
 
     def __init__(self, kernels: Kernels, weights: Mapping[str, Floats], name: str, is_int8: bool):
         self._kernels: Any = kernels
-        self._layers = [
-            [
-                LSTMWeights.of(weights, name, layer, direction).layers(kernels, is_int8)
-                for direction in DIRECTIONS
-            ]
-            for layer in range(layers_of(weights, name))
-        ]
+        self._layers = []
+        for layer in range(layers_of(weights, name)):
+            both = [LSTMWeights.of(weights, name, layer, direction) for direction in DIRECTIONS]
+            weight = np.concatenate([each.of_input for each in both])
+            bias = np.concatenate([each.bias for each in both])
+            recurrent = [LinearLayer(kernels, each.recurrent, None, is_int8) for each in both]
+            self._layers.append((LinearLayer(kernels, weight, bias, is_int8), recurrent))
         self.size = 2 * weights[f"{name}.weight_hh_l0"].shape[1]
 
     def __call__(self, words: Floats, lengths: Integers) -> Floats:
         """[W, size] The states of both directions. words: [W, inputs]. lengths: [sentences] in words."""
         hidden = self.size // 2
-        for layer in self._layers:
+        for of_input, both in self._layers:
             states = np.empty((len(words), self.size), np.float32)
-            for direction, (of_input, recurrent) in enumerate(layer):
+            # One product for both directions, whose gates take turns in its rows.
+            gates = of_input(words).reshape(-1, 4 * hidden)  # [2 * W, 4 * hidden]
+            for direction, recurrent in enumerate(both):
                 part = states[:, direction * hidden : (direction + 1) * hidden]
-                self._kernels.lstm(recurrent.packed, of_input(words), lengths, part, backward=direction == 1)
+                rows = np.arange(direction, len(gates), 2, dtype=np.int32)
+                self._kernels.lstm(recurrent.packed, gates, lengths, part, backward=direction == 1, rows=rows)
             words = states
         return words
 
