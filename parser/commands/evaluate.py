@@ -22,7 +22,7 @@ from parser.commands.options import (
 from parser.evaluation.calibration import confidence_of
 from parser.evaluation.errors import find_errors
 from parser.evaluation.evaluate import PartEvaluator, evaluate, evaluate_text
-from parser.evaluation.known import Known
+from parser.evaluation.known import KnownValues
 from parser.evaluation.report import comparison_report, copied_by, report, text_report
 from parser.evaluation.scores import Scores
 from parser.evaluation.significance import compare
@@ -102,7 +102,7 @@ def _with_report(options: argparse.Namespace, model: Model, gold: Sequence[Sente
         with_calibration(model, None), gold, options.batch_size, ParseOptions(probabilities=True)
     )
     trees = [tree for _, tree in parsed]
-    errors = find_errors(gold, trees, Known.of(model), not options.no_punct)
+    errors = find_errors(gold, trees, KnownValues.of(model), not options.no_punct)
     calibration, confidence = Calibration.of(model), confidence_of(gold, trees, not options.no_punct)
     if calibration.settings is None:
         confidences = {"not calibrated": confidence}
@@ -153,7 +153,7 @@ def compare_models(options: argparse.Namespace) -> None:
     comparison = compare(gold, first, second, not options.no_punct, options.by)
     copied = copied_by(*(model.predicted_columns for model in models))
     if options.report:
-        known = Known.of(*models)
+        known = KnownValues.of(*models)
         parsed = [
             Parsed(
                 str(folder),

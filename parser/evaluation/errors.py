@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from parser.evaluation.known import DEPREL, Known
+from parser.evaluation.known import DEPREL, KnownValues
 from parser.evaluation.scores import (
     LENGTH_GROUPS,
     PUNCTUATION_TAGS,
@@ -116,7 +116,7 @@ class Errors:
 
 
 def find_errors(
-    gold: Sequence[Sentence], trees: Sequence[ParsedTree], known: Known, punctuation: bool = True
+    gold: Sequence[Sentence], trees: Sequence[ParsedTree], known: KnownValues, punctuation: bool = True
 ) -> Errors:
     """The errors of trees.
 

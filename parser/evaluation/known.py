@@ -18,7 +18,7 @@ DEPREL, LEMMA = "deprel", "lemma"
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownValues:
     is_form: Callable[[str], bool]
     """Whether a form is in the training treebanks."""
     values: Mapping[str, Collection[str]] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Known:
     """The lemmas of each form in the training treebanks; empty if the models do not tell."""
 
     @classmethod
-    def of(cls, *models: Model) -> Known:
+    def of(cls, *models: Model) -> KnownValues:
         """What the models have: the forms that all of them know, and the values that any of them predicts."""
         lexicons = [model.vocabulary.columns["form"] for model in models]
         values: defaultdict[str, set[str]] = defaultdict(set)

@@ -25,7 +25,7 @@ class SegmentedWord(NamedTuple):
     """Whether the word is a part of a multiword token."""
 
 
-class Origin(NamedTuple):
+class SentenceOrigin(NamedTuple):
     identifier: str
     line: int
     """Line number of the sentence in its file."""
@@ -44,7 +44,7 @@ class ParsedText:
     """The words; the head is an index into this list, or ROOT."""
     function_words: dict[int, list[int]] = field(default_factory=dict)
     """The function words that depend on each word, as indices."""
-    origins: list[Origin] = field(default_factory=list)
+    origins: list[SentenceOrigin] = field(default_factory=list)
     """Where each sentence is from."""
     length: int = 0
     """The length of the text in characters."""
@@ -63,7 +63,7 @@ class ParsedText:
             number += token.words
             self.length = span[1]
         self.sentences.append((start, self.length))
-        self.origins.append(Origin(sentence.identifier, sentence.line))
+        self.origins.append(SentenceOrigin(sentence.identifier, sentence.line))
         for index, word in enumerate(scored_words(sentence, tree.heads, tree.labels, tree.tags), first):
             head = first + word.head - 1 if word.head else ROOT
             self.words.append(word._replace(head=head))

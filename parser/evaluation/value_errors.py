@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from parser.evaluation.known import DEPREL, LEMMA, Known
+from parser.evaluation.known import DEPREL, LEMMA, KnownValues
 from parser.evaluation.scores import universal_features
 from parser.evaluation.tally import Example, Tally
 from parser.parsing.parsed_tree import ParsedTree
@@ -74,7 +74,7 @@ class ValueErrors:
     """
 
     def add(
-        self, gold: Sentence, tree: ParsedTree, number: int, scored: Collection[int], known: Known
+        self, gold: Sentence, tree: ParsedTree, number: int, scored: Collection[int], known: KnownValues
     ) -> None:
         """Add words of a sentence. number: that of the sentence. scored: the indices of the words."""
         columns = {DEPREL: (gold.labels, gold.labels, tree.labels)}
@@ -144,7 +144,7 @@ def _values(features: str) -> dict[str, str]:
     return {name: value for name, _, value in (part.partition("=") for part in parts)}
 
 
-def lemma_kind(form: str, gold: str, parsed: str, known: Known) -> str:
+def lemma_kind(form: str, gold: str, parsed: str, known: KnownValues) -> str:
     """The kind of a wrong lemma. Models that do not tell the lemmas of forms have two kinds, by the form."""
     if known.is_form(form):
         if not known.lemmas:

@@ -96,13 +96,14 @@ def english_by_input() -> str:
     """Test LAS on English EWT of parsers with different inputs."""
     tagged, untagged = (runs_of_table(name)["English EWT"] for name in ("treebanks", "arcs-untagged"))
     fast = runs_of_table("arcs")[DEFAULT_ARCS]
+    [shipped] = printed_json(f"evaluate {SHIPPED}")
     return table(
         ("English EWT", "reads", "test LAS", "minutes of training"),
         (
             ("`ud-any`", "gold words and tags", *cells(tagged, "test las", "minutes")),
             ("`ud-fast`, mean of three seeds", "gold words and UPOS", *cells(fast, "test las", "minutes")),
             ("`ud-untagged`", "gold words", *cells(untagged, "test las", "minutes")),
-            ("`ud-untagged`", "raw text", *cells(untagged, "text las"), ""),
+            ("`english-ewt`", "raw text", f"{shipped['las']:.2f}", ""),
         ),
     )
 
@@ -509,10 +510,10 @@ def few_sentences() -> str:
         study = f"measure_zero_shot.py runs/models ${{PARSER_DATA}}/ud/UD_{name.replace(' ', '-')}"
         other, _, scores = printed(study)[1].partition(": ")
         best: dict[Given, str] = {OF_TEXT: "", OF_TOKENS: f"{scores.partition('LAS ')[2]} (`{other}`)"}
-        for given, part in zip(GIVEN, ("text", "test"), strict=True):
+        for given in GIVEN:
             las, published = whole[name].las[given].value, whole[name].published[given]
             means = (f"{score:.2f}" for score in (las, _mean_of_folds(name, given)))
-            related = shown(runs, f"{part} las")
+            related = shown(runs, "test las") if given == OF_TOKENS else ""
             columns.append((f"{name}, {given}", *means, related, best[given], f"{published or ''}"))
     header, *lines = zip(*columns, strict=True)
     return table(header, lines)
@@ -609,11 +610,6 @@ FIGURES: dict[str, Callable[[], str]] = {
     "quick-start-scores": partial(lines_like, QUICK_START, r"(dev|test|text) +\S"),
     "quick-start-tree": partial(lines_like, f"parse {SHIPPED} --text", r"[╭╰│├─ ]"),
     "random-search": random_search,
-    "raw-text": RunTable(
-        "text",
-        [(TEXT_MEASURES[measure], f"text {measure}") for measure in RAW_TEXT],
-        (*TREEBANKS, "shipped treebank"),
-    ),
     "raw-text-beside-stanza": raw_text_beside_stanza,
     "raw-text-beside-udpipe": raw_text_beside_udpipe,
     "search": RunTable("search", (LAS[0], MINUTES)),

@@ -16,7 +16,7 @@ from parser.evaluation.errors import (
     distances_to_root,
     find_errors,
 )
-from parser.evaluation.known import Known
+from parser.evaluation.known import KnownValues
 from parser.evaluation.scores import score
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.conllu import read_treebank
@@ -36,7 +36,7 @@ def test_groups_add_up_to_the_scores():
     gold = read_treebank(TREEBANK)
     generator = random.Random(1)
     trees = [wrong(one, generator) for one in gold]
-    errors = find_errors(gold, trees, Known(str.islower))
+    errors = find_errors(gold, trees, KnownValues(str.islower))
     scores = score(gold, trees)
     assert errors.scores == scores
     for grouping in GROUPINGS:
@@ -59,7 +59,7 @@ def test_a_small_example():
         upos=("NOUN", "VERB", "NOUN", "ADP", "PUNCT"),
     )
     tree = ParsedTree((2, 0, 2, 2, 3), ("obj", "root", "obl", "case", "punct"))
-    errors = find_errors([gold], [tree], Known("sleep".__eq__))
+    errors = find_errors([gold], [tree], KnownValues("sleep".__eq__))
     assert errors.labels.counts == {("nsubj", "obj"): 1}
     assert errors.head_tags.counts == {("NOUN", "VERB"): 1, ("VERB", "NOUN"): 1}
     assert {name: group.words for name, group in errors.ordered(DISTANCE)} == {"0": 1, "1": 3, "2": 1}
@@ -69,7 +69,7 @@ def test_a_small_example():
     assert {name: group.las for name, group in errors.ordered(LABEL)}["nsubj"] == 0
     assert {name: group.words for name, group in errors.ordered(TAG)}["NOUN"] == 2
     assert errors.sentences == [(5, 3)]
-    without = find_errors([gold], [tree], Known(bool), punctuation=False)
+    without = find_errors([gold], [tree], KnownValues(bool), punctuation=False)
     assert without.sentences == [(4, 2)]
 
 
@@ -77,7 +77,7 @@ def test_the_worst_sentences():
     gold = [sentence((0,)), sentence((2, 0, 2)), sentence((2, 0, 2, 2, 2, 2)), sentence((2, 0))]
     found = [(0,), (2, 0, 1), (2, 0, 1, 1, 2, 2), (0, 1)]
     trees = [ParsedTree(heads, one.labels) for heads, one in zip(found, gold, strict=True)]
-    errors = find_errors(gold, trees, Known(bool))
+    errors = find_errors(gold, trees, KnownValues(bool))
     assert [one.errors for one in errors.sentences] == [0, 1, 2, 2]
     assert errors.worst(2) == [3, 2]
     assert errors.worst(9) == [3, 2, 1]

@@ -7,7 +7,7 @@ from pathlib import Path
 from plain_parser import sentence
 
 from parser.evaluation.errors import ARC, find_errors
-from parser.evaluation.known import Known
+from parser.evaluation.known import KnownValues
 from parser.evaluation.scores import score
 from parser.evaluation.tally import EXAMPLES
 from parser.evaluation.value_errors import (
@@ -53,7 +53,7 @@ TREE = ParsedTree(
 def training(**values):
     """A treebank with two of the forms, and these values in place of all."""
     lemmas = {"slept": {"sleep"}, "nights": {"nights", "cats"}}
-    return Known({"slept", "nights"}.__contains__, values, lemmas)
+    return KnownValues({"slept", "nights"}.__contains__, values, lemmas)
 
 
 def groups_of(errors, column):
@@ -134,7 +134,7 @@ def test_errors_add_up_to_the_scores():
         for one in gold
     ]
     lacking = {"DET"}
-    known = Known(str.islower, {"upos": {tag for one in gold for tag in one.upos} - lacking})
+    known = KnownValues(str.islower, {"upos": {tag for one in gold for tag in one.upos} - lacking})
     errors = find_errors(gold, trees, known)
     scores = score(gold, trees)
     for column, measure in (("upos", "upos"), ("lemma", "lemmas")):
@@ -163,7 +163,7 @@ def test_crossing_arcs_and_their_sentences():
     gold = [crossing, crossing, crossing, projective]
     found = [crossing.heads, (3, 3, 0, 3), (3, 1, 0, 3), (0, 1)]
     trees = [ParsedTree(heads, one.labels) for heads, one in zip(found, gold, strict=True)]
-    errors = find_errors(gold, trees, Known(bool))
+    errors = find_errors(gold, trees, KnownValues(bool))
     scores = errors.scores.as_dict()
     assert (scores["crossing_arcs"], scores["nonprojective_sentences"]) == (3, 3)
     assert (errors.scores.correct_crossing_heads, errors.scores.lifted_crossing_heads) == (1, 1)
@@ -177,7 +177,7 @@ def test_a_vocabulary_tells_what_training_has():
     lifted = replace(GOLD, labels=("nsubj", "root", "obl:tmod", "obj↑xcomp"))
     predicted = ["upos", "lemma"]
     vocabulary = Vocabulary.build([lifted], ["form"], predicted=predicted)
-    known = Known.of(replace(load_model(Path("tests/model")), vocabulary=vocabulary))
+    known = KnownValues.of(replace(load_model(Path("tests/model")), vocabulary=vocabulary))
     assert known.is_form("slept")
     assert not known.is_form("sleeps")
     assert not known.lacks("deprel", "obj")

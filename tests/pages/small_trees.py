@@ -3,7 +3,7 @@
 from dataclasses import fields
 
 from parser.evaluation.errors import find_errors
-from parser.evaluation.known import Known
+from parser.evaluation.known import KnownValues
 from parser.evaluation.significance import compare
 from parser.pages.comparison_page import Parsed, comparison_page
 from parser.pages.report_page import report_page
@@ -78,7 +78,7 @@ def report_of(title, gold, confidences=None):
     """The report of a parser whose trees are all wrong."""
     trees = list(map(wrong_tree, gold))
     return report_page(
-        title, find_errors(gold, trees, Known(bool)), gold, trees, (), title, confidences or {}
+        title, find_errors(gold, trees, KnownValues(bool)), gold, trees, (), title, confidences or {}
     )
 
 
@@ -86,5 +86,5 @@ def comparison_of(title, gold):
     """A page that compares two parsers, each of which is better in every second sentence."""
     kinds = (wrong_tree, right_tree)
     outputs = [[kinds[(number + second) % 2](one) for number, one in enumerate(gold)] for second in (0, 1)]
-    parsers = [Parsed(title, find_errors(gold, trees, Known(bool)), trees, title) for trees in outputs]
+    parsers = [Parsed(title, find_errors(gold, trees, KnownValues(bool)), trees, title) for trees in outputs]
     return comparison_page(title, gold, *parsers, compare(gold, *outputs), {})

@@ -13,7 +13,7 @@ from parser.cli import main
 from parser.commands.evaluate import curves_of
 from parser.evaluation.calibration import Confidence
 from parser.evaluation.errors import find_errors
-from parser.evaluation.known import Known
+from parser.evaluation.known import KnownValues
 from parser.evaluation.parsed_text import gold_text
 from parser.evaluation.significance import compare
 from parser.evaluation.text_scores import score_text
@@ -55,7 +55,7 @@ def test_a_drawn_tree_has_what_the_parser_predicts():
 @pytest.fixture
 def report(tmp_path):
     gold, trees = parsed(GOLD), trees_of(parsed(ALL))
-    errors = find_errors(gold, trees, Known("Dogs".__eq__))
+    errors = find_errors(gold, trees, KnownValues("Dogs".__eq__))
     confidences = {"before": confidence((1, 0.5)), "calibrated": confidence((0.8, 0))}
     path = tmp_path / "report.html"
     path.write_text(report_page(HOSTILE, errors, gold, trees, (), SVG, confidences), encoding="utf-8")
@@ -68,7 +68,7 @@ def comparison(tmp_path):
     first = [ParsedTree(tuple(max(0, head - 1) for head in tree.heads), tree.labels) for tree in second]
     outputs = {"one": first, "other": second}
     parsers = [
-        Parsed(name, find_errors(gold, trees, Known(bool)), trees, "no curves")
+        Parsed(name, find_errors(gold, trees, KnownValues(bool)), trees, "no curves")
         for name, trees in outputs.items()
     ]
     path = tmp_path / "comparison.html"
@@ -116,7 +116,7 @@ def test_a_report_has_wrong_values_with_links_to_their_sentences(open_page, tmp_
         for one, tree in zip(gold, trees_of(gold), strict=True)
     ]
     gold = [replace(one, lemmas=one.forms) for one in gold]
-    known = Known("abc".__eq__, {"upos": {"NOUN", "ADP"}}, {"abc": {"abc"}})
+    known = KnownValues("abc".__eq__, {"upos": {"NOUN", "ADP"}}, {"abc": {"abc"}})
     errors = find_errors(gold, trees, known)
     path = tmp_path / "report.html"
     predicted = ["upos", "feats", "lemma"]
@@ -169,7 +169,7 @@ def test_a_report_says_whether_probabilities_are_shares_of_right_arcs(open_page,
 def report_of_a_treebank(path, curves="no curves"):
     gold = read_treebank(TREEBANK)
     trees = [ParsedTree(tuple(0 if head == 1 else head for head in one.heads), one.labels) for one in gold]
-    errors = find_errors(gold, trees, Known(lambda form: len(form) > 3))
+    errors = find_errors(gold, trees, KnownValues(lambda form: len(form) > 3))
     path.write_text(report_page("many", errors, gold, trees, (), curves, {}), encoding="utf-8")
     return path
 
