@@ -40,11 +40,11 @@ def weight_shapes(
         of_column, size = _embedding(column, count, settings, vector_size)
         shapes |= {f"tokens.embeddings.{column}.{name}": shape for name, shape in of_column.items()}
         joined += size
-    shapes |= _linear("tokens.join", joined, settings.token_size)
+    shapes |= linear_shapes("tokens.join", joined, settings.token_size)
     token = settings.token_size
     if encoder := settings.sentence_encoder:
         token = 2 * encoder.hidden_size
-        shapes |= _lstm(
+        shapes |= lstm_shapes(
             "tokens.sentence_encoder", settings.token_size, encoder.hidden_size, encoder.layers, DIRECTIONS
         )
     shapes |= {"tokens.root": (token,), "tokens.end": (token,)}
@@ -53,25 +53,27 @@ def weight_shapes(
         shapes |= {"composition.transitions.weight": (transitions + 1, token)}
     shapes["transition_embeddings.weight"] = (transitions + 1, settings.transition_size)
     for lstm, inputs in (("stack", token), ("buffer", token), ("history", settings.transition_size)):
-        shapes |= _lstm(lstm, inputs, hidden, settings.layers)
-        shapes |= _linear(f"from_{lstm}", hidden, hidden, bias=lstm == "stack")
+        shapes |= lstm_shapes(lstm, inputs, hidden, settings.layers)
+        shapes |= linear_shapes(f"from_{lstm}", hidden, hidden, bias=lstm == "stack")
     if settings.word_features:
-        shapes |= _linear("from_words", token, FEATURE_WORDS * hidden, bias=False)
-    shapes |= _linear("scores", hidden, transitions)
+        shapes |= linear_shapes("from_words", token, FEATURE_WORDS * hidden, bias=False)
+    shapes |= linear_shapes("scores", hidden, transitions)
     for column, count in predicted.items():
-        shapes |= _linear(f"tags.{column}", token, count)
+        shapes |= linear_shapes(f"tags.{column}", token, count)
     if settings.tags.layers_above:
         size = settings.tags.embedding_size
         for column, count in predicted.items():
-            shapes |= _linear(f"layers_above_tags.embeddings.{column}", count, size, bias=False)
+            shapes |= linear_shapes(f"layers_above_tags.embeddings.{column}", count, size, bias=False)
         inputs = token + size * len(predicted)
-        shapes |= _lstm("layers_above_tags.lstm", inputs, token // 2, settings.tags.layers_above, DIRECTIONS)
+        shapes |= lstm_shapes(
+            "layers_above_tags.lstm", inputs, token // 2, settings.tags.layers_above, DIRECTIONS
+        )
     if arcs := settings.arcs:
         for name in ("arcs.head", "arcs.dependent", "labels.head"):
-            shapes |= _linear(name, token, arcs.size)
-        shapes |= _linear("labels.dependent", token, arcs.size, bias=False)
-        shapes |= _linear("arcs.attention", arcs.size, arcs.size)
-        shapes |= _linear("labels.labels", arcs.size, len(vocabulary.labels))
+            shapes |= linear_shapes(name, token, arcs.size)
+        shapes |= linear_shapes("labels.dependent", token, arcs.size, bias=False)
+        shapes |= linear_shapes("arcs.attention", arcs.size, arcs.size)
+        shapes |= linear_shapes("labels.labels", arcs.size, len(vocabulary.labels))
     return shapes
 
 
@@ -97,7 +99,7 @@ def _embedding(
 def _characters(settings: CharacterSettings, count: int) -> Iterator[tuple[str, Shape]]:
     if isinstance(settings, CharacterLSTMSettings):
         yield "embedding.weight", (count, settings.size)
-        yield from _lstm("lstm", settings.size, settings.hidden_size, 1, DIRECTIONS).items()
+        yield from lstm_shapes("lstm", settings.size, settings.hidden_size, 1, DIRECTIONS).items()
         return
     yield "characters.weight", (count + 1, settings.size)
     for number, width in enumerate(settings.widths):
@@ -105,11 +107,11 @@ def _characters(settings: CharacterSettings, count: int) -> Iterator[tuple[str, 
         yield f"biases.{number}", (settings.filters,)
 
 
-def _linear(name: str, inputs: int, outputs: int, bias: bool = True) -> dict[str, Shape]:
+def linear_shapes(name: str, inputs: int, outputs: int, bias: bool = True) -> dict[str, Shape]:
     return {f"{name}.weight": (outputs, inputs)} | ({f"{name}.bias": (outputs,)} if bias else {})
 
 
-def _lstm(
+def lstm_shapes(
     name: str, inputs: int, hidden: int, layers: int, directions: tuple[str, ...] = ("",)
 ) -> dict[str, Shape]:
     shapes: dict[str, Shape] = {}

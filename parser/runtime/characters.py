@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-from parser.networks.settings import DIRECTIONS, CharacterLSTMSettings, CharacterSettings
+from parser.networks.settings import CharacterLSTMSettings, CharacterSettings
 from parser.runtime.kernels import Kernels
-from parser.runtime.layers import LinearLayer, LSTMWeights
+from parser.runtime.layers import TableBiLSTM
 from parser.runtime.reference import Floats
 from parser.treebank.vocabulary import UNKNOWN
 
@@ -28,31 +28,19 @@ def characters_of(
 
 
 class LastStates:
-    """What `CharacterLSTM` computes. What a character adds to the gates is computed once."""
+    """What `CharacterLSTM` computes."""
 
     def __init__(self, kernels: Kernels, weights: Mapping[str, Floats], name: str):
-        self._kernels: Any = kernels
         embeddings = weights[f"{name}.embedding.weight"]  # [characters, size]
-        self._directions: list[tuple[Floats, LinearLayer]] = []
-        """The gates of each character [characters, 4 * hidden], and what states add to gates."""
-        for direction in DIRECTIONS:
-            of_input, recurrent = LSTMWeights.of(weights, f"{name}.lstm", 0, direction).layers(kernels, False)
-            self._directions.append((of_input(embeddings), recurrent))
-        self._hidden = weights[f"{name}.lstm.weight_hh_l0"].shape[1]
+        self._lstm = TableBiLSTM(kernels, weights, f"{name}.lstm", embeddings, is_int8=False)
 
     def __call__(self, strings: Strings) -> Floats:
         """[strings, size] A string without characters is read as an unknown character."""
         strings = [each or (UNKNOWN,) for each in strings]
         lengths = np.array(list(map(len, strings)), np.int32)
-        flat = np.array(list(chain.from_iterable(strings)))
-        last = lengths.cumsum() - 1
-        ends = []
-        for (gates, recurrent), end in zip(self._directions, (last, last - lengths + 1), strict=True):
-            states = np.empty((len(flat), self._hidden), np.float32)
-            backward = end is not last
-            self._kernels.lstm(recurrent.packed, gates, lengths, states, backward=backward, rows=flat)
-            ends.append(states[end])
-        return np.concatenate(ends, axis=1)
+        states = self._lstm(np.array(list(chain.from_iterable(strings))), lengths)
+        last, hidden = lengths.cumsum() - 1, self._lstm.hidden
+        return np.concatenate([states[last, :hidden], states[last - lengths + 1, hidden:]], axis=1)
 
 
 class Convolution:

@@ -85,6 +85,31 @@ class BiLSTM:
         return words
 
 
+class TableBiLSTM:
+    """A bidirectional LSTM of one layer over rows of a table, whose gates are computed once for each row."""
+
+    def __init__(
+        self, kernels: Kernels, weights: Mapping[str, Floats], name: str, table: Floats, is_int8: bool
+    ):
+        """table: [inputs, size]. is_int8: whether the products with states round to 8 bits."""
+        self._kernels: Any = kernels
+        self._directions: list[tuple[Floats, LinearLayer]] = []
+        """The gates of each input [inputs, 4 * hidden], and what states add to gates."""
+        for direction in DIRECTIONS:
+            of_direction = LSTMWeights.of(weights, name, 0, direction)
+            gates = LinearLayer(kernels, of_direction.of_input, of_direction.bias)(table)
+            self._directions.append((gates, LinearLayer(kernels, of_direction.recurrent, None, is_int8)))
+        self.hidden = weights[f"{name}.weight_hh_l0"].shape[1]
+
+    def __call__(self, rows: Integers, lengths: Integers) -> Floats:
+        """[frames, 2 * hidden] rows: [frames] of the table. lengths: [sequences] in frames."""
+        states = np.empty((len(rows), 2 * self.hidden), np.float32)
+        for direction, (gates, recurrent) in enumerate(self._directions):
+            part = states[:, direction * self.hidden : (direction + 1) * self.hidden]
+            self._kernels.lstm(recurrent.packed, gates, lengths, part, backward=direction == 1, rows=rows)
+        return states
+
+
 def softmax(scores: Floats) -> Floats:
     """[rows, n] Over each row of scores [rows, n]."""
     powers = np.exp(scores - scores.max(1, keepdims=True))

@@ -65,8 +65,7 @@ class SpacyTokenizer:
             sentences = [tuple(_tokens(span, paragraph, offset)) for span in spans]
         begins = not is_sentence
         for tokens in filter(None, sentences):
-            text = paragraph[tokens[0].start - offset : tokens[-1].end - offset]
-            yield TokenizedSentence(tokens, " ".join(text.split()), begins)
+            yield TokenizedSentence.of(Paragraph(paragraph, offset), tokens, begins)
             begins = False
 
 

@@ -6,7 +6,7 @@ Each kind has a file in this folder, and a line in `tokenizer_kinds.py`. Its set
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
@@ -43,6 +43,13 @@ class TokenizedSentence:
     """The sentence in the text, with white space replaced by single spaces."""
     begins_paragraph: bool
     """Set only in raw text, not if each line is a sentence."""
+
+    @classmethod
+    def of(cls, paragraph: Paragraph, tokens: Sequence[Token], begins_paragraph: bool) -> TokenizedSentence:
+        """tokens: at least one, of the paragraph."""
+        text, offset = paragraph
+        own = text[tokens[0].start - offset : tokens[-1].end - offset]
+        return cls(tuple(tokens), " ".join(own.split()), begins_paragraph)
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -8,9 +8,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from parser.networks.settings import DIRECTIONS
 from parser.runtime.kernels import Kernels, kernels
-from parser.runtime.layers import BiLSTM, LinearLayer, LSTMWeights
+from parser.runtime.layers import BiLSTM, LinearLayer, TableBiLSTM
 from parser.text.bilstm.content import TrainedTokenizer
 from parser.text.bilstm.units import (
     CONTINUES,
@@ -49,41 +48,30 @@ Unit: TypeAlias = tuple[int, int, list[float]]
 
 
 class UnitNetwork:
-    """`TokenizerNetwork`. What a character adds to the gates of the first LSTM is computed once."""
+    """`TokenizerNetwork`."""
 
     def __init__(self, tokenizer: TrainedTokenizer, kernels: Kernels, is_int8: bool = True):
         """is_int8: whether large products round to 8 bits."""
-        self._kernels = kernels
         self._alphabet, weights = tokenizer.alphabet, tokenizer.weights
         characters, categories = weights["characters.weight"], weights["categories.weight"]
         # Known characters, and then an unknown one of each category.
         known = [category_of(character) for character in self._alphabet.characters.strings]
         vectors = np.concatenate([characters[1:] + categories[known], characters[0] + categories])
         self._known = len(known)
-        self._character_lstm = []
-        for direction in DIRECTIONS:
-            of_direction = LSTMWeights.of(weights, "character_lstm", 0, direction)
-            gates = LinearLayer(kernels, of_direction.of_input, of_direction.bias)(vectors)
-            recurrent = LinearLayer(kernels, of_direction.recurrent, None, is_int8)
-            self._character_lstm.append((gates, recurrent))
-        self._size = weights["character_lstm.weight_hh_l0"].shape[1]
+        self._character_lstm = TableBiLSTM(kernels, weights, "character_lstm", vectors, is_int8)
         self._divides = LinearLayer(kernels, weights["divides.weight"], weights["divides.bias"], is_int8)
         self._forms = weights["forms.weight"]
         self._unit_lstm = BiLSTM(kernels, weights, "unit_lstm", is_int8)
         self._decides = LinearLayer(kernels, weights["decides.weight"], weights["decides.bias"], is_int8)
         self._rows = np.zeros(CODE_POINTS, np.int32)
-        """[code points] 1 + the row of each character in the gates; 0 if it was not looked up yet."""
+        """[code points] 1 + the row of each character in the table; 0 if it was not looked up yet."""
 
     def __call__(self, texts: Sequence[str]) -> list[Units]:
         """The units of each text. Each is computed on its own, whatever the others are."""
         read = [places_read(code_points(text)) for text in texts]
         codes = np.concatenate([each.codes for each in read])
         lengths = np.array([len(each.codes) for each in read], np.int32)
-        rows = self._rows_of(codes)
-        states = np.empty((len(codes), 2 * self._size), np.float32)  # [characters, 2 * hidden]
-        for index, (gates, recurrent) in enumerate(self._character_lstm):
-            part = states[:, index * self._size : (index + 1) * self._size]
-            self._kernels.lstm(recurrent.packed, gates, lengths, part, backward=index == 1, rows=rows)
+        states = self._character_lstm(self._rows_of(codes), lengths)  # [characters, 2 * hidden]
         divides = self._divides(states)[:, 0] > 0
         firsts, lasts, counts, found = [], [], [], []
         features, forms = [], list[str]()
@@ -100,7 +88,8 @@ class UnitNetwork:
             begin += len(of_text)
         of_forms = self._forms[list(map(self._alphabet.forms.number, forms))]
         at_first, at_last = (states[np.concatenate(each)] for each in (firsts, lasts))
-        at_ends = at_last[:, : self._size], at_first[:, self._size :]
+        hidden = self._character_lstm.hidden
+        at_ends = at_last[:, :hidden], at_first[:, hidden:]
         inputs = np.concatenate([*at_ends, of_forms, np.concatenate(features)], axis=1)  # [units, inputs]
         of_units = self._unit_lstm(inputs, np.array(counts, np.int32))
         scores = self._decides(np.concatenate([of_units, inputs, at_last], axis=1))
@@ -186,12 +175,7 @@ class BiLSTMTokenizer:
             if len(tokens) == MOST_TOKENS and not is_sentence:
                 count = 1 + int(np.argmax(likely))
             if count:
-                yield _sentence(text, offset, tokens[:count], begins)
+                yield TokenizedSentence.of(paragraph, tokens[:count], begins)
                 tokens, likely, begins = tokens[count:], likely[count:], False
         if tokens:
-            yield _sentence(text, offset, tokens, begins)
-
-
-def _sentence(text: str, offset: int, tokens: Sequence[Token], begins: bool) -> TokenizedSentence:
-    own = text[tokens[0].start - offset : tokens[-1].end - offset]
-    return TokenizedSentence(tuple(tokens), " ".join(own.split()), begins)
+            yield TokenizedSentence.of(paragraph, tokens, begins)

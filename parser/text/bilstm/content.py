@@ -9,10 +9,12 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from safetensors.numpy import load, save
 
+from parser.models.weight_shapes import Shape, linear_shapes, lstm_shapes
+from parser.networks.settings import DIRECTIONS
 from parser.runtime.reference import Floats
 from parser.text.bilstm.multiword_tokens import MOST_WORDS, MultiwordTokens
 from parser.text.bilstm.units import CATEGORIES, DECISIONS, FEATURES, Alphabet
-from parser.treebank.vocabulary import Lexicon
+from parser.treebank.vocabulary import BREAKS, Lexicon
 
 if TYPE_CHECKING:
     from parser.text.bilstm.kind import BiLSTMKind
@@ -20,8 +22,7 @@ if TYPE_CHECKING:
 ALPHABET = "alphabet"
 HEADER_LENGTH = 8
 """Bytes of the number at the start of safetensors."""
-BREAKS = {*"\0\t\n\r"}
-"""Characters that no column of a treebank can contain."""
+NUL = "\0"
 Words = Annotated[tuple[str, ...], Field(min_length=2, max_length=MOST_WORDS)]
 
 
@@ -88,30 +89,21 @@ def _refuse_unsound(alphabet: Alphabet, weights: dict[str, Floats], settings: Bi
     for of in (multiword.words, multiword.endings):
         for token, (first, *others) in of.items():
             whole = (token, *others) if of is multiword.endings else (token, first, *others)
-            if not all(whole) or any(BREAKS & set(each) for each in (*whole, first)):
+            if not all(whole) or any({*BREAKS, NUL} & set(each) for each in (*whole, first)):
                 raise ValueError(f"the multiword token {token[:20]!r} has an empty word, a tab or a line end")
 
 
-def _shapes(settings: BiLSTMKind, characters: int, forms: int) -> dict[str, tuple[int, ...]]:
+def _shapes(settings: BiLSTMKind, characters: int, forms: int) -> dict[str, Shape]:
     """Of the weights of `TokenizerNetwork`."""
     size, of_form = settings.character_size, settings.form_size
     hidden, of_units = settings.character_hidden_size, settings.hidden_size
     inputs = 2 * hidden + of_form + FEATURES
-    shapes: dict[str, tuple[int, ...]] = {
+    return {
         "characters.weight": (characters, size),
         "categories.weight": (len(CATEGORIES), size),
-        "divides.weight": (1, 2 * hidden),
-        "divides.bias": (1,),
         "forms.weight": (forms, of_form),
-        "decides.weight": (len(DECISIONS), 2 * of_units + inputs + 2 * hidden),
-        "decides.bias": (len(DECISIONS),),
+        **lstm_shapes("character_lstm", size, hidden, 1, DIRECTIONS),
+        **lstm_shapes("unit_lstm", inputs, of_units, 1, DIRECTIONS),
+        **linear_shapes("divides", 2 * hidden, 1),
+        **linear_shapes("decides", 2 * of_units + inputs + 2 * hidden, len(DECISIONS)),
     }
-    for name, of_input, state in (("character_lstm", size, hidden), ("unit_lstm", inputs, of_units)):
-        for direction in ("", "_reverse"):
-            shapes |= {
-                f"{name}.weight_ih_l0{direction}": (4 * state, of_input),
-                f"{name}.weight_hh_l0{direction}": (4 * state, state),
-                f"{name}.bias_ih_l0{direction}": (4 * state,),
-                f"{name}.bias_hh_l0{direction}": (4 * state,),
-            }
-    return shapes

@@ -56,7 +56,6 @@ class TokenizerNetwork(nn.Module):
         inputs = states + settings.form_size + FEATURES
         self.unit_lstm = bilstm(inputs, settings.hidden_size, 1)
         self.decides = nn.Linear(2 * settings.hidden_size + inputs + states, len(DECISIONS))
-
         self._settings = settings
 
     def forward(self, batch: TextBatch) -> tuple[Tensor, Tensor]:

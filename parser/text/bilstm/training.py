@@ -98,9 +98,8 @@ def train(settings: BiLSTMKind, train: Path, dev: Path | None) -> bytes:
     torch.set_num_threads(1)  # the other cores train the parser
     torch.manual_seed(settings.seed)
     rng = random.Random(settings.seed)
-    sentences = _sentences_in(train)
-    paragraphs = known_units(sentences)
-    alphabet = alphabet_of(paragraphs, sentences)
+    paragraphs = known_units(_sentences_in(train))
+    alphabet = alphabet_of(paragraphs)
     encoded = [_encoded(paragraph, alphabet) for paragraph in paragraphs]
     network = TokenizerNetwork(settings, len(alphabet.characters), len(alphabet.forms))
     averaged = AveragedModel(network, multi_avg_fn=_average)

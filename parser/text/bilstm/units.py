@@ -10,38 +10,21 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parser.text.bilstm.multiword_tokens import MultiwordTokens
+from parser.text.bilstm.multiword_tokens import MultiwordTokens, Words
 from parser.text.treebank_text import begins_paragraph, surface_tokens
 from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import Lexicon
 
-CATEGORIES = (
-    *(
-        "Lu",
-        "Ll",
-        "Lt",
-        "Lm",
-        "Lo",
-        "Mn",
-        "Mc",
-        "Me",
-        "Nd",
-        "Nl",
-        "No",
-        "Pc",
-        "Pd",
-        "Ps",
-        "Pe",
-        "Pi",
-        "Pf",
-        "Po",
-    ),
-    *("Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co", "Cn"),
+CATEGORIES = tuple(
+    group[0] + minor
+    for group in ("Lultmo", "Mnce", "Ndlo", "Pcdseifo", "Smcko", "Zslp", "Ccfson")
+    for minor in group[1:]
 )
 """The categories of Unicode: all that is known of a character that training has not seen."""
 CATEGORY_NUMBERS = {category: number for number, category in enumerate(CATEGORIES)}
@@ -75,6 +58,8 @@ class KnownUnits:
     """[units]"""
     decided: Decided
     """[units, decisions]"""
+    multiword_tokens: Sequence[tuple[str, Words]]
+    """Their forms and words."""
 
     @property
     def forms(self) -> list[str]:
@@ -92,17 +77,11 @@ def known_units(sentences: Iterable[Sentence]) -> list[KnownUnits]:
     return [paragraph.units() for paragraph in paragraphs]
 
 
-def alphabet_of(paragraphs: Sequence[KnownUnits], sentences: Iterable[Sentence]) -> Alphabet:
-    """What occurs often enough. sentences: those of the paragraphs, for the words of multiword tokens."""
+def alphabet_of(paragraphs: Sequence[KnownUnits]) -> Alphabet:
+    """What occurs often enough."""
     characters = [character for each in paragraphs for character in each.text]
     forms = [form for each in paragraphs for form in each.forms]
-    multiword = []
-    for sentence in sentences:
-        first = 0
-        for token in surface_tokens(sentence):
-            if token.words > 1:
-                multiword.append((token.form, tuple(sentence.forms[first : first + token.words])))
-            first += token.words
+    multiword = (token for each in paragraphs for token in each.multiword_tokens)
     return Alphabet(
         _frequent(characters, LEAST_CHARACTERS), _frequent(forms, LEAST_FORMS), MultiwordTokens.of(multiword)
     )
@@ -163,10 +142,14 @@ class _Paragraph:
         self._length = 0
         self._units: list[tuple[int, int]] = []
         self._decided: list[tuple[bool, bool, bool]] = []
+        self._multiword_tokens: list[tuple[str, Words]] = []
 
     def add(self, sentence: Sentence) -> None:
-        tokens = surface_tokens(sentence)
+        tokens, words = surface_tokens(sentence), iter(sentence.forms)
         for token in tokens:
+            own = tuple(islice(words, token.words))
+            if len(own) > 1:
+                self._multiword_tokens.append((token.form, own))
             parts = token.form.split()
             for number, part in enumerate(parts, 1):
                 is_last = number == len(parts)
@@ -180,7 +163,7 @@ class _Paragraph:
     def units(self) -> KnownUnits:
         starts, ends = np.array(self._units, np.int64).reshape(-1, 2).T
         decided = np.array(self._decided, bool).reshape(-1, len(DECISIONS))
-        return KnownUnits("".join(self._text).rstrip(), starts, ends, decided)
+        return KnownUnits("".join(self._text).rstrip(), starts, ends, decided, self._multiword_tokens)
 
 
 def _frequent(strings: Sequence[str], least: int) -> Lexicon:

@@ -40,8 +40,7 @@ def test_what_a_treebank_says():
 
 
 def test_what_is_frequent_is_known():
-    sentences = treebank()
-    alphabet = alphabet_of(known_units(sentences), sentences)
+    alphabet = alphabet_of(known_units(treebank()))
     assert alphabet.forms.strings == ("go",)
     assert set(alphabet.characters.strings) == {" ", "o"}
     assert alphabet.multiword_tokens.words == {"don't": ("do", "n't")}
