@@ -607,7 +607,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "precision-of-training": RunTable("precision", LAS_SPREAD, heading="three seeds each"),
     "predicted-tags": predicted_tags,
     "pretraining": pretraining,
-    "quick-start-scores": partial(lines_like, QUICK_START, r"(dev|test|text) +\S"),
+    "quick-start-scores": partial(lines_like, QUICK_START, r"(dev|test|text)  +\S"),
     "quick-start-tree": partial(lines_like, f"parse {SHIPPED} --text", r"[╭╰│├─ ]"),
     "random-search": random_search,
     "raw-text-beside-stanza": raw_text_beside_stanza,
