@@ -53,6 +53,7 @@ def network(
     reads_predicted=False,
     word_features=False,
     arcs=False,
+    characters=None,
 ):
     read = {"form": COLUMNS["form"]} if predicts_upos else COLUMNS
     layers_above_tags = {
@@ -62,6 +63,8 @@ def network(
     plain = {"tag_sizes": dict.fromkeys(read.keys() - {"form"}, 3), "word_features": word_features}
     sizes = {"word_size": 5, "token_size": 6, "hidden_size": 7, "layers": layers, "transition_size": 4}
     parts = (layers_above_tags if reads_predicted else {}) | (RICH if rich else plain)
+    if characters:
+        parts["characters"] = characters
     if arcs:
         parts["arcs"] = ArcSettings(size=5, loss_weight=0.25)
     composition = inventory.system.composes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -26,6 +26,8 @@ class Ragged:
 
     values: Tensor
     lengths: Tensor
+    lengths_on_host: Tensor | None = None
+    """The lengths on the host, where layouts are computed. None if `lengths` are there."""
 
     @classmethod
     def of(cls, rows: Sequence[Tensor]) -> Ragged:
@@ -44,6 +46,15 @@ class Ragged:
     def offsets(self) -> Tensor:
         """[rows] Index in `values` of the first element of each row."""
         return self.lengths.cumsum(0) - self.lengths
+
+    @property
+    def host_lengths(self) -> Tensor:
+        """[rows] The lengths on the host."""
+        return self.lengths if self.lengths_on_host is None else self.lengths_on_host
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Ragged:
+        """With a function applied to elements and lengths. The lengths on the host stay there."""
+        return Ragged(function(self.values), function(self.lengths), self.host_lengths)
 
     def elements(self, rows: Tensor) -> Tensor:
         """[selected total] Indices in `values` of all elements of the given rows, row by row."""

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from parser.batching.device import to_device
 from parser.batching.functional import dropout
 from parser.batching.ragged import Ragged
 from parser.networks.settings import ConvolutionSettings
@@ -39,7 +38,6 @@ class CharacterEncoder(nn.Module):
 
     def forward(self, strings: Ragged) -> Tensor:
         """[strings, size] The vectors of strings. strings: character numbers, at least one in each string."""
-        strings = Ragged(strings.values, to_device(strings.lengths, strings.values.device))
         characters = dropout(self.characters.weight, self.dropout, self.training)
         position = strings.position_in_row()
         length = strings.lengths.repeat_interleave(strings.lengths, output_size=len(strings.values))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from parser.batching.device import to_device
 from parser.batching.functional import dropout
 from parser.batching.ragged import Ragged, gather_rows, group_size
 from parser.networks.bilstm import bilstm, bilstm_padded
@@ -27,12 +26,10 @@ class CharacterLSTM(nn.Module):
         self.dropout, self.size = settings.dropout, settings.vector_size
 
     def forward(self, strings: Ragged) -> Tensor:
-        """[strings, size] The vectors of strings. strings: character numbers, at least one in each string;
-        the lengths are on the host."""
+        """[strings, size] The vectors of strings. strings: character numbers, at least one in each string."""
         characters = dropout(self.embedding.weight, self.dropout, self.training)
-        inputs, device = gather_rows(characters, strings.values), strings.values.device
-        states = bilstm_padded(self.lstm, inputs, strings.lengths.tolist(), group_size(device))
+        inputs = gather_rows(characters, strings.values)
+        states = bilstm_padded(self.lstm, inputs, strings.host_lengths.tolist(), group_size(inputs.device))
         first = strings.offsets
-        ends = to_device(torch.stack([first + strings.lengths - 1, first]), device)  # [directions, strings]
-        of_directions = zip(states.chunk(2, dim=1), ends, strict=True)
+        of_directions = zip(states.chunk(2, dim=1), (first + strings.lengths - 1, first), strict=True)
         return torch.cat([direction.index_select(0, end) for direction, end in of_directions], dim=1)

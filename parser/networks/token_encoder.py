@@ -11,7 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parser.batching.device import to_device
 from parser.batching.functional import dropout, linear
 from parser.batching.ragged import Ragged, gather_rows
 from parser.networks.bilstm import bilstm, run_bilstm
@@ -144,8 +143,7 @@ class SummedEmbedding(nn.Module):
 
     def forward(self, strings: Ragged) -> Tensor:
         """[strings, size] The summed embeddings. strings: part numbers of each string."""
-        offsets = to_device(strings.offsets, strings.values.device)
-        return F.embedding_bag(strings.values, self.parts.weight, offsets, mode="sum")
+        return F.embedding_bag(strings.values, self.parts.weight, strings.offsets, mode="sum")
 
 
 def _embedding(column: str, settings: NetworkSettings, count: int, vectors: Tensor | None) -> nn.Module:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from parser.batching.device import to_device
-from parser.batching.ragged import Ragged
 from parser.training.config import TrainingSettings
 from parser.treebank.sentence import WORD_COLUMNS
 from parser.treebank.tokens import Tokens
@@ -46,7 +47,7 @@ class WordDropout:
             if rate:
                 strings = parts[column]
                 replaced = _drawn(torch.full(strings.values.shape, rate, device=strings.values.device))
-                parts[column] = Ragged(strings.values.masked_fill(replaced, UNKNOWN), strings.lengths)
+                parts[column] = replace(strings, values=strings.values.masked_fill(replaced, UNKNOWN))
         return tokens.replaced(values, parts)
 
 

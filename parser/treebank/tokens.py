@@ -27,8 +27,7 @@ class Tokens:
     numbers: Ragged
     """[words, columns] Vocabulary numbers, or indices into `parts`."""
     parts: Mapping[int, Ragged] = field(default_factory=dict)
-    """For each divided column, by its index: the vocabulary numbers of the parts of each distinct string. The
-    numbers of parts are always on the host."""
+    """For each divided column, by its index: the vocabulary numbers of the parts of each distinct string."""
     pieces: Ragged | None = None
     """For a transformer: the pieces of each word. The numbers of pieces are always on the host."""
     vectors: Tensor | None = None
@@ -91,13 +90,9 @@ class Tokens:
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Tokens:
         """The tokens with a function applied to all tensors that a device needs."""
-        parts = {
-            column: Ragged(function(strings.values), strings.lengths)
-            for column, strings in self.parts.items()
-        }
         return Tokens(
             Ragged(function(self.values), self.lengths),
-            parts,
+            {column: strings.map(function) for column, strings in self.parts.items()},
             pieces=None if self.pieces is None else Ragged(function(self.pieces.values), self.pieces.lengths),
             vectors=None if self.vectors is None else function(self.vectors),
         )

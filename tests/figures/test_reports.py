@@ -43,11 +43,11 @@ def test_every_folder_and_every_table_has_a_report():
     assert {f"accuracy/{name}" for name in tables()} < names
 
 
-OF_REAL_TREEBANKS = "small-treebank-settings"
-"""Its configs depend on the sizes of the treebanks."""
+OF_REAL_TREEBANKS = ["characters", "small-treebank-settings"]
+"""Their configs depend on the sizes of the treebanks."""
 
 
-@pytest.mark.parametrize("name", [name for name in tables() if name != OF_REAL_TREEBANKS])
+@pytest.mark.parametrize("name", [name for name in tables() if name not in OF_REAL_TREEBANKS])
 def test_every_run_of_a_table_is_found(name):
     _, jobs = read_table(TABLES / f"{name}.yaml")
     found = runs_of(jobs, training_runs(name))
@@ -56,8 +56,9 @@ def test_every_run_of_a_table_is_found(name):
 
 
 @pytest.mark.real_data
-def test_every_run_of_the_table_by_size_is_found(treebanks):
-    test_every_run_of_a_table_is_found(OF_REAL_TREEBANKS)
+@pytest.mark.parametrize("name", OF_REAL_TREEBANKS)
+def test_every_run_of_a_table_by_size_is_found(name, treebanks):
+    test_every_run_of_a_table_is_found(name)
 
 
 def test_single_runs_are_of_the_configs_they_are_named_after():

@@ -67,26 +67,30 @@ CONVOLUTION = ConvolutionSettings(size=4, filters=5, widths=(2, 3, 5))
 LSTM = CharacterLSTMSettings(kind="lstm", size=4, hidden_size=3)
 
 
+def on(device, strings):
+    return Ragged.of(strings).map(lambda tensor: tensor.to(device))
+
+
 @pytest.mark.parametrize(("kind", "settings"), [(CharacterEncoder, CONVOLUTION), (CharacterLSTM, LSTM)])
 @pytest.mark.parametrize("strings", [[1, 7, 2, 1], range(1, 100)])
 def test_characters_of_other_words_do_not_matter(kind, settings, strings, device):
     encoder = kind(settings, 9).double().to(device)
-    strings = [torch.randint(9, (length,), device=device) for length in strings]
-    together = encoder(Ragged.of(strings))
-    alone = torch.cat([encoder(Ragged.of([string])) for string in strings])
+    strings = [torch.randint(9, (length,)) for length in strings]
+    together = encoder(on(device, strings))
+    alone = torch.cat([encoder(on(device, [string])) for string in strings])
     assert together.shape == (len(strings), settings.vector_size)
     torch.testing.assert_close(together, alone)
 
 
 def test_the_last_states_of_both_directions_and_their_gradients_are_those_of_single_strings(device):
     encoder = CharacterLSTM(LSTM, 9).double().to(device)
-    strings = [torch.randint(9, (length,), device=device) for length in (3, 1, 8, 3, 2)]
+    strings = [torch.randint(9, (length,)) for length in (3, 1, 8, 3, 2)]
     expected = []
     for string in strings:
-        vectors = encoder.embedding.weight[string]
+        vectors = encoder.embedding.weight[string.to(device)]
         forwards, _ = encoder.lstm(vectors)
         expected.append(torch.cat([forwards[-1, :3], forwards[0, 3:]]))
-    found, expected = encoder(Ragged.of(strings)), torch.stack(expected)
+    found, expected = encoder(on(device, strings)), torch.stack(expected)
     torch.testing.assert_close(found, expected)
     weights = [weight for weight in encoder.parameters() if weight.requires_grad]
     mixture = torch.randn_like(expected)

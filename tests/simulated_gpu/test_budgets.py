@@ -16,6 +16,7 @@ from parser.cli import main
 from parser.networks.loss import BatchLoss, transition_loss
 from parser.networks.replay.examples import BatchSource
 from parser.networks.scorers import groups_of
+from parser.networks.settings import CharacterLSTMSettings
 from parser.parsing.pytorch.running_batch import STEPS_BETWEEN_REFILLS
 from parser.parsing.pytorch.running_batch import STEPS_BETWEEN_SYNCHRONISATIONS as PARSING_STEPS
 from parser.training.epoch import STEPS_BETWEEN_SYNCHRONISATIONS as TRAINING_STEPS
@@ -38,14 +39,14 @@ STEPPED = "parser/parsing/pytorch/running_batch.py"
 SOMETIMES = MOVED | {STEPPED, "parser/parsing/pytorch/runner.py", "parser/training/checkpoint.py"}
 
 
-def counts_of_a_training_step(method, composition=False, rich=False, arcs=False):
+def counts_of_a_training_step(method, composition=False, rich=False, **parts):
     """The counts of the second step (the first makes the optimizer's state), and the levels or steps."""
     inventory = make_inventory("arc-hybrid", composition=composition)
     prepared = examples(inventory, SOME_TREES, rich=rich)
     rows = torch.arange(len(prepared))
     with SimulatedCuda() as cuda:
         inventory, source = inventory.to(CUDA), BatchSource(prepared, CUDA)
-        parser = network(inventory, layers=2, dtype=torch.float32, device="cuda", rich=rich, arcs=arcs)
+        parser = network(inventory, layers=2, dtype=torch.float32, device="cuda", rich=rich, **parts)
         weights = [weight for weight in parser.parameters() if weight.requires_grad]
 
         def by_stepping(batch, inventory):
@@ -70,6 +71,13 @@ def test_a_training_step_waits_for_nothing_and_needs_one_upload(method, composit
     assert counts.synchronizations.total() == WAITS_OF_A_TRAINING_STEP
     if method == "replay":
         assert counts.uploads == UPLOADS + (1 if rich else 0)  # that of the sentence encoder
+
+
+def test_an_lstm_over_characters_waits_for_nothing_and_uploads_a_layout():
+    characters = CharacterLSTMSettings(kind="lstm", size=3, hidden_size=2)
+    counts, _ = counts_of_a_training_step("replay", rich=True, characters=characters)
+    assert counts.synchronizations.total() == WAITS_OF_A_TRAINING_STEP
+    assert counts.uploads == UPLOADS + 1 + 1
 
 
 def test_a_scorer_of_arcs_waits_for_nothing_and_uploads_a_layout_for_each_group_of_sentences():
