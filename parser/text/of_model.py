@@ -24,7 +24,7 @@ def text_reader(model: Path, form: TextFormat, treebank: str | None = None) -> T
     Safe for untrusted models. Raises ValueError if there is no tokenizer, if it is broken, or if a package
     that it needs is missing.
     """
-    return reader_of_model(model, form, tokenizer_of(model, form, treebank), treebank)
+    return reader_of_model(model, form, _stored(model, form), treebank)
 
 
 def reader_of_model(
@@ -47,6 +47,15 @@ def tokenizer_of(model: Path, form: TextFormat, treebank: str | None = None) -> 
 
     See `text_reader`.
     """
+    return _sound(_stored(model, form), str(model), treebank)
+
+
+def tokenizer_in(content: bytes, model: str, treebank: str | None = None) -> StoredTokenizer:
+    """Like `tokenizer_of`. content: that of the file. model: the model's name for messages."""
+    return _sound(_read(content, model), model, treebank)
+
+
+def _stored(model: Path, form: TextFormat) -> StoredTokenizer:
     if form == "tokenized":
         return StoredTokenizer(Lines(kind="lines"))
     files = _first_files(model)
@@ -56,7 +65,7 @@ def tokenizer_of(model: Path, form: TextFormat, treebank: str | None = None) -> 
         content = files.content(TOKENIZER)
     except ValueError as error:
         raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
-    return tokenizer_in(content, str(model), treebank)
+    return _read(content, str(model))
 
 
 def _first_files(model: Path) -> ModelFiles:
@@ -66,16 +75,21 @@ def _first_files(model: Path) -> ModelFiles:
     return members_of(files)[0]
 
 
-def tokenizer_in(content: bytes, model: str, treebank: str | None = None) -> StoredTokenizer:
-    """Like `tokenizer_of`. content: that of the file. model: the model's name for messages."""
+def _read(content: bytes, model: str) -> StoredTokenizer:
     try:
-        tokenizer = tokenizer_from_json(content)
-        tokenizer.settings.refuse_unsound(tokenizer.content(treebank))
-        return tokenizer
+        return tokenizer_from_json(content)
     except ValidationError as error:
         raise ValueError(f"{model}: {TOKENIZER}: {'; '.join(fault_lines(error))}") from None
     except ValueError as error:
         raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
+
+
+def _sound(tokenizer: StoredTokenizer, model: str, treebank: str | None) -> StoredTokenizer:
+    try:
+        tokenizer.settings.refuse_unsound(tokenizer.content(treebank))
+    except ValueError as error:
+        raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
+    return tokenizer
 
 
 def reader_with(form: TextFormat, tokenizer: StoredTokenizer, treebank: str | None = None) -> TextReader:

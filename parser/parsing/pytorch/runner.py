@@ -90,8 +90,8 @@ def encoded(model: NetworkModel, encoding: Encoding, requests: Sequence[Request]
 def _on_host_by_column(vocabulary: Vocabulary, words: WordVectors, tag_scores: Sequence[Tensor]) -> TagScores:
     """tag_scores: see `StackParser.encode_distinct`."""
     row = to_device(words.row[:-2], words.table.device)
-    of_words = (scores.float().index_select(0, row).cpu().numpy() for scores in tag_scores)
-    return dict(zip(vocabulary.predicted, of_words, strict=True))
+    of_words = [scores.float().index_select(0, row) for scores in tag_scores]
+    return dict(zip(vocabulary.predicted, _on_host(of_words), strict=True))
 
 
 @torch.inference_mode()

@@ -6,12 +6,13 @@ import json
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors.numpy import load, save
 
 from parser.models.weight_shapes import Shape, linear_shapes, lstm_shapes
 from parser.networks.settings import DIRECTIONS
 from parser.runtime.reference import Floats
+from parser.system.settings import fault_lines
 from parser.text.bilstm.multiword_tokens import MOST_WORDS, MultiwordTokens
 from parser.text.bilstm.units import CATEGORIES, DECISIONS, FEATURES, Alphabet
 from parser.treebank.vocabulary import BREAKS, Lexicon
@@ -61,7 +62,7 @@ def tokenizer_in(content: bytes, settings: BiLSTMKind) -> TrainedTokenizer:
         weights = {name: each.astype(np.float32) for name, each in load(content).items()}
         length = int.from_bytes(content[:HEADER_LENGTH], "little")
         header = json.loads(content[HEADER_LENGTH : HEADER_LENGTH + length])
-        told = _Alphabet.model_validate_json(header["__metadata__"][ALPHABET])
+        told = _read(header["__metadata__"][ALPHABET])
         alphabet = Alphabet(
             Lexicon(told.characters), Lexicon(told.forms), MultiwordTokens(told.words, told.endings)
         )
@@ -71,6 +72,13 @@ def tokenizer_in(content: bytes, settings: BiLSTMKind) -> TrainedTokenizer:
         advice = "get the model again, or train another tokenizer"
         raise ValueError(f"not a sound tokenizer: {why}; {advice}") from None
     return TrainedTokenizer(alphabet, weights)
+
+
+def _read(told: str) -> _Alphabet:
+    try:
+        return _Alphabet.model_validate_json(told)
+    except ValidationError as error:
+        raise ValueError("; ".join(fault_lines(error, ALPHABET))) from None
 
 
 def _refuse_unsound(alphabet: Alphabet, weights: dict[str, Floats], settings: BiLSTMKind) -> None:

@@ -208,6 +208,14 @@ SOUND = as_content(TRAINED)
             as_content(TRAINED._replace(alphabet=ALPHABET._replace(forms=Lexicon(["a", "a", "."])))),
             "a string occurs twice",
         ),
+        (
+            as_content(
+                TRAINED._replace(
+                    alphabet=ALPHABET._replace(multiword_tokens=MultiwordTokens({"ab": ("a",)}, {}))
+                )
+            ),
+            "alphabet.words.ab: ",
+        ),
         *(
             (
                 as_content(TRAINED._replace(alphabet=ALPHABET._replace(multiword_tokens=tokens))),
