@@ -103,14 +103,16 @@ def _with_report(options: argparse.Namespace, model: Model, gold: Sequence[Sente
     )
     trees = [tree for _, tree in parsed]
     errors = find_errors(gold, trees, KnownValues.of(model), not options.no_punct)
-    calibration, confidence = Calibration.of(model), confidence_of(gold, trees, not options.no_punct)
-    if calibration.settings is None:
-        confidences = {"not calibrated": confidence}
-    else:
-        confidences = {"before": confidence, "calibrated": confidence.calibrated(calibration)}
-    curves = curves_of(options.model)
-    predicted = model.predicted_columns
-    page = partial(report_page, _title(options), errors, gold, trees, predicted, curves, confidences)
+
+    def page() -> str:
+        calibration, confidence = Calibration.of(model), confidence_of(gold, trees, not options.no_punct)
+        if calibration.settings is None:
+            confidences = {"not calibrated": confidence}
+        else:
+            confidences = {"before": confidence, "calibrated": confidence.calibrated(calibration)}
+        curves, predicted = curves_of(options.model), model.predicted_columns
+        return report_page(_title(options), errors, gold, trees, predicted, curves, confidences)
+
     _write_report(options.report, page, errors.as_dict)
     return errors.scores
 
@@ -141,6 +143,8 @@ def _by_processes(options: argparse.Namespace, model: Model) -> Scores:
 
 
 def compare_models(options: argparse.Namespace) -> None:
+    if options.report and _is_json(options.report):
+        raise ValueError(f"--report {options.report}: a comparison is a page; only evaluate writes JSON")
     _refuse_unwritable_page(options.report, [options.treebank], [options.first, options.model])
     device = prepared_device(options)
     gold = read_treebank(options.treebank, options.roots)
@@ -210,7 +214,11 @@ def _refuse_unwritable_page(page: Path | None, sources: Iterable[str], models: S
 
 def _write_report(path: Path, page: Callable[[], str], figures: Callable[[], dict[str, Any]]) -> None:
     """Write the page; or the figures, if the name of the file asks for JSON."""
-    _write_page(path, json.dumps(figures()) + "\n" if path.suffix == JSON else page())
+    _write_page(path, json.dumps(figures()) + "\n" if _is_json(path) else page())
+
+
+def _is_json(path: Path) -> bool:
+    return path.suffix.lower() == JSON
 
 
 def _write_page(path: Path, page: str) -> None:

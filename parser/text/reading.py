@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from typing import Literal, NamedTuple
 
 from parser.text.tokenizer import Paragraph, TokenizedSentence, Tokenizer, as_sentence
@@ -29,7 +29,7 @@ LONGEST_PARAGRAPH = 1 << 19
 """In bytes. A longer paragraph is divided at the end of a line, or else at a blank: a paragraph is in memory
 as a whole."""
 BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
-LINE_END, END_OF_PARAGRAPH = re.compile(r"\n"), re.compile(BLANK_LINE.pattern.decode())
+END_OF_LINE, END_OF_PARAGRAPH = re.compile(r"\n"), re.compile(BLANK_LINE.pattern.decode())
 CUTS = b"\n", b" "
 CONTINUES, STARTS = 0x80, 0xC0
 """The two highest bits of a UTF-8 byte that continues a character, and their mask."""
@@ -38,7 +38,6 @@ MOST_BYTES = 4
 TextFormat = Literal["raw", "one-sentence-per-line", "tokenized"]
 BLANK_LINES = re.compile(r"\n\s*\n")
 """The separator of paragraphs."""
-LINE = re.compile(r"[^\n]+")
 NUL = 0
 """A character that CoNLL-U cannot contain."""
 SPACES = [code for code in range(LAST_SPACE + 1) if chr(code).isspace() and code != ord("\n")]
@@ -74,7 +73,7 @@ def shares(part: TextPart, processes: int, one_sentence_per_line: bool = False) 
     """Divide a part between paragraphs or lines into about equal ones, at most `processes`."""
     content, start = part.content, 0
     size = max(LEAST_SHARE, -(-len(content) // processes))
-    end_of = LINE_END if one_sentence_per_line else END_OF_PARAGRAPH
+    end_of = END_OF_LINE if one_sentence_per_line else END_OF_PARAGRAPH
     while end := end_of.search(content, start + size - 1):
         yield TextPart(part.offset + start, content[start : end.end()])
         start = end.end()
@@ -169,8 +168,7 @@ class TextReader:
         for code, blank in BLANKS.items():  # far faster than `str.translate`
             text = text.replace(chr(code), blank)
         is_sentence = self._form != "raw"
-        spans = _lines(text) if is_sentence else _paragraphs(text)
-        paragraphs = (Paragraph(text[start:end], offset + start) for start, end in spans)
+        paragraphs = _paragraphs(text, offset, END_OF_LINE if is_sentence else BLANK_LINES)
         yield from self._tokenizer.sentences(paragraphs, is_sentence)
 
     def text_of(self, treebank: Iterable[Sentence]) -> str:
@@ -196,19 +194,11 @@ def read_parts_as_they_come(
             yield as_sentence(sentence, next(ordinals))
 
 
-def _lines(text: str) -> Iterator[tuple[int, int]]:
-    """The start and the end of each line that is not blank."""
-    for line in LINE.finditer(text):
-        if not line[0].isspace():
-            yield line.span()
-
-
-def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
-    """The start and the end of each paragraph."""
-    start = 0
-    for blank in BLANK_LINES.finditer(text):
-        if not text[start : blank.start()].isspace() and blank.start() > start:
-            yield start, blank.start()
-        start = blank.end()
-    if start < len(text) and not text[start:].isspace():
-        yield start, len(text)
+def _paragraphs(text: str, offset: int, separator: re.Pattern[str]) -> Iterator[Paragraph]:
+    """The paragraphs, or lines, of a text that begins after `offset` characters."""
+    length, start = len(text), 0
+    for end, next_start in chain((each.span() for each in separator.finditer(text)), [(length, length)]):
+        own = text[start:end].lstrip()
+        if own:
+            yield Paragraph(own.rstrip(), offset + end - len(own))
+        start = next_start

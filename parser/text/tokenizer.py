@@ -71,7 +71,7 @@ def as_sentence(
 
 
 class Paragraph(NamedTuple):
-    """White space consists of blanks and line ends."""
+    """It neither begins nor ends with white space, which consists of blanks and line ends."""
 
     text: str
     offset: int

@@ -306,3 +306,5 @@ def test_a_comparison_says_of_each_model_why_it_has_no_curves(tmp_path, capsys):
     metrics = str(tmp_path / "run/metrics.jsonl")
     assert main(["compare", MODEL, unfinished, TREEBANK, "--report", metrics]) == 2
     assert "would overwrite" in capsys.readouterr().err
+    assert main(["compare", MODEL, unfinished, TREEBANK, "--report", str(tmp_path / "page.JSON")]) == 2
+    assert "only evaluate writes JSON" in capsys.readouterr().err

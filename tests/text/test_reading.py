@@ -100,6 +100,27 @@ def test_each_paragraph_of_any_text_begins_one(tokenizer, text):
     assert [one.begins_paragraph for one in found].count(True) == len(list(paragraphs))
 
 
+class Recorder:
+    """A tokenizer that only keeps the paragraphs it gets."""
+
+    def sentences(self, paragraphs, is_sentence):
+        self.paragraphs = list(paragraphs)
+        return iter(())
+
+
+@pytest.mark.parametrize("form", ["raw", "one-sentence-per-line"])
+@given(st.text(st.sampled_from("\n\r\t \0\ufeff.a'"), max_size=80))
+def test_a_tokenizer_gets_paragraphs_without_white_space_around_them(form, text):
+    recorder = Recorder()
+    list(TextReader(form, recorder).sentences(text, 7))
+    text = text.translate(BLANKS)
+    lines = [line for line in text.split("\n") if line.strip()]
+    expected = plain_paragraphs(text) if form == "raw" else lines
+    assert [each.text for each in recorder.paragraphs] == list(map(str.strip, expected))
+    for each in recorder.paragraphs:
+        assert text[each.offset - 7 :].startswith(each.text)
+
+
 def parts_of(content, tmp_path):
     (tmp_path / "text").write_bytes(content)
     return list(stream_text(str(tmp_path / "text")))

@@ -13,6 +13,7 @@ from parser.runtime.layers import BiLSTM, LinearLayer, TableBiLSTM
 from parser.text.bilstm.content import TrainedTokenizer
 from parser.text.bilstm.units import (
     CONTINUES,
+    DECISIONS,
     ENDS_SENTENCE,
     IS_MULTIWORD,
     category_of,
@@ -29,7 +30,9 @@ TOGETHER = 4_096
 MARGIN = 256
 """Characters before and after a part of a paragraph that are read with it, but decided with another part."""
 MOST_TOKENS = 500
-"""Of a sentence. A longer one ends at the likeliest place before."""
+"""Of a sentence. A longer one ends at the likeliest place in its second half."""
+CUT = [-1.0] * len(DECISIONS)
+"""The scores of a unit that is cut: nothing ends there."""
 CODE_POINTS = 0x110000
 
 
@@ -145,7 +148,7 @@ class BiLSTMTokenizer:
                 # One that does not end in time is cut.
                 if start < stop and (stop <= end or decided == begin or end + MARGIN >= len(text)):
                     decided = stop
-                    yield start, stop, scores
+                    yield start, stop, CUT if stop == end + MARGIN < len(text) else scores
             begin = decided if decided > begin else end
             if end + MARGIN >= len(text):
                 return
@@ -155,7 +158,6 @@ class BiLSTMTokenizer:
     ) -> Iterator[TokenizedSentence]:
         """The sentences of a paragraph."""
         text, offset = paragraph
-        length = len(text.rstrip())
         tokens: list[Token] = []
         likely: list[float] = []  # scores of a sentence end after each of the tokens
         begins = not is_sentence
@@ -164,7 +166,7 @@ class BiLSTMTokenizer:
             begin = start if begin is None else begin
             space_after = end == len(text) or text[end].isspace()
             ends_sentence = not is_sentence and scores[ENDS_SENTENCE] > 0
-            if scores[CONTINUES] > 0 and space_after and end < length and not ends_sentence:
+            if scores[CONTINUES] > 0 and space_after and end < len(text) and not ends_sentence:
                 continue
             form = " ".join(text[begin:end].split())
             words = self._words_of(form) if scores[IS_MULTIWORD] > 0 else (form,)
@@ -173,7 +175,8 @@ class BiLSTMTokenizer:
             begin = None
             count = len(tokens) if ends_sentence else 0
             if len(tokens) == MOST_TOKENS and not is_sentence:
-                count = 1 + int(np.argmax(likely))
+                half = MOST_TOKENS // 2
+                count = 1 + half + int(np.argmax(likely[half:]))
             if count:
                 yield TokenizedSentence.of(paragraph, tokens[:count], begins)
                 tokens, likely, begins = tokens[count:], likely[count:], False

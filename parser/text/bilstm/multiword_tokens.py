@@ -29,7 +29,8 @@ class MultiwordTokens:
                 continue
             token, words = token.lower(), tuple(map(str.lower, words))
             of_tokens.setdefault(token, Counter())[words] += 1
-            if shared := _shared(token, words[0]):
+            # Of a token that its first word begins with, nothing is left.
+            if 0 < (shared := _shared(token, words[0])) < len(token):
                 ending = words[0][shared:], *words[1:]
                 of_endings.setdefault(token[shared:], Counter())[ending] += 1
         whole, endings = (

@@ -127,8 +127,8 @@ def train(settings: BiLSTMKind, train: Path, dev: Path | None) -> bytes:
             break
     weights = {name: each.numpy() for name, each in averaged.module.state_dict().items()}
     content = as_content(TrainedTokenizer(alphabet, weights))
+    tokenizer = BiLSTMTokenizer(tokenizer_in(content, settings))
     if dev:
-        tokenizer = BiLSTMTokenizer(tokenizer_in(content, settings))
         of_tokens, of_sentences = scores(tokenizer, _sentences_in(dev))
         say(f"dev F1: tokens {of_tokens:.2f}, sentences {of_sentences:.2f}")
     return content

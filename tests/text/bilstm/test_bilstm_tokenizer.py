@@ -18,7 +18,15 @@ from parser.text.bilstm.kind import BiLSTMKind
 from parser.text.bilstm.multiword_tokens import MultiwordTokens
 from parser.text.bilstm.network import TextBatch, TokenizerNetwork
 from parser.text.bilstm.training import known_units, scores, train
-from parser.text.bilstm.units import Alphabet, category_of, code_points, features_of, forms_of
+from parser.text.bilstm.units import (
+    CONTINUES,
+    ENDS_SENTENCE,
+    Alphabet,
+    category_of,
+    code_points,
+    features_of,
+    forms_of,
+)
 from parser.text.tokenizer import Paragraph
 from parser.text.tokenizer_kinds import tokenizer_from_json
 from parser.treebank.conllu import read_treebank
@@ -28,7 +36,7 @@ SMALL = BiLSTMKind(kind="bilstm", character_size=5, character_hidden_size=6, for
 ALPHABET = Alphabet(
     Lexicon(" ab.'"), Lexicon(["a", "ab", "."]), MultiwordTokens({"ab": ("a", "b")}, {"'a": ("", "'a")})
 )
-TEXT = st.text(st.sampled_from("ab.' \nZ\u4e2d"), min_size=1, max_size=40).filter(str.strip)
+TEXT = st.text(st.sampled_from("ab.' \nZ\u4e2d"), max_size=40).map(str.strip).filter(bool)
 KERNELS = [*instruction_sets(), NumPyKernels.name]
 
 
@@ -113,6 +121,32 @@ def test_nothing_is_lost_between_the_parts_of_a_long_text(texts, together, margi
         assert len(found) == len(texts)
     else:
         assert sum(one.begins_paragraph for one in found) == len(texts)
+
+
+def with_biases(ends_sentence=0.0, divides=0.0):
+    """A tokenizer that always, or never, ends a sentence or divides a token."""
+    weights = {name: each.copy() for name, each in TRAINED.weights.items()}
+    weights["decides.bias"][ENDS_SENTENCE] += ends_sentence
+    weights["decides.bias"][CONTINUES] -= 1000
+    weights["divides.bias"] += divides
+    return BiLSTMTokenizer(TRAINED._replace(weights=weights))
+
+
+def test_a_sentence_without_end_does_not_become_many_short_ones(monkeypatch):
+    monkeypatch.setattr(arrays, "MOST_TOKENS", 8)
+    tokenizer = with_biases(ends_sentence=-1000, divides=-1000)
+    *found, last = tokenizer.sentences([Paragraph("ab a' Z " * 40 + "a", 0)], False)
+    assert {4 < len(one.tokens) <= 8 for one in found} == {True}
+    assert sum(len(one.tokens) for one in [*found, last]) == 121
+
+
+def test_no_sentence_ends_where_a_token_is_cut(monkeypatch):
+    monkeypatch.setattr(arrays, "TOGETHER", 20)
+    monkeypatch.setattr(arrays, "MARGIN", 5)
+    tokenizer = with_biases(ends_sentence=1000, divides=-1000)
+    found = list(tokenizer.sentences([Paragraph(f"ab {'a' * 200} ab", 0)], False))
+    assert [len("".join(token.form for token in one.tokens)) for one in found] == [2, 200, 2]
+    assert len(found[1].tokens) > 2
 
 
 def test_a_long_text_is_divided_like_a_short_one():

@@ -15,6 +15,7 @@ KNOWN = MultiwordTokens.of(
         ("gwelet", ("gwele", "t")),
         ("gwelet", ("gwele", "t")),
         ("too" * 100, ("too",) * 100),
+        ("etc.", ("etc.", ".")),  # its first word is the whole token
     ]
 )
 
@@ -33,6 +34,7 @@ KNOWN = MultiwordTokens.of(
         ("gwelet", ("gwele", "t")),  # the most frequent
         ("marvet", ("marv", "et")),
         ("too" * 100, ("too" * 100,)),  # has too many words
+        ("etc.", ("etc.", ".")),
         ("cap", ("cap",)),  # nothing is known of it
         ("'s", ("'s",)),  # no first word would be left
         ("İn't", ("İn't",)),  # has other letters in small
