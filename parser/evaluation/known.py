@@ -9,12 +9,12 @@ from functools import cached_property
 from itertools import chain
 
 from parser.models.model import Model
-from parser.treebank.analyses import NO_VALUE
+from parser.parsing.predicted_tags import LEMMA
 from parser.treebank.lemma_rules import lemma_of
 from parser.treebank.sentence import MARK
 from parser.treebank.vocabulary import UNKNOWN, Vocabulary
 
-DEPREL, LEMMA = "deprel", "lemma"
+DEPREL = "deprel"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,6 @@ def _lemmas_in(vocabulary: Vocabulary) -> dict[str, set[str]]:
         return {}
     rules, place = vocabulary.predicted[LEMMA].strings, columns.index(LEMMA)
     lemmas: dict[str, set[str]] = {}
-    for form, combination in analyses.words():
-        if (rule := combination[place]) != NO_VALUE:
-            lemmas.setdefault(form, set()).add(lemma_of(form, rules[rule]))
+    for form, combination in analyses.words_with(place):
+        lemmas.setdefault(form, set()).add(lemma_of(form, rules[combination[place]]))
     return lemmas

@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from parser.evaluation.known import DEPREL, LEMMA, KnownValues
+from parser.evaluation.known import DEPREL, KnownValues
 from parser.evaluation.scores import universal_features
 from parser.evaluation.tally import Example, Tally
 from parser.parsing.parsed_tree import ParsedTree
+from parser.parsing.predicted_tags import LEMMA
 from parser.treebank.sentence import BLANK, WORD_COLUMNS, Sentence, without_subtype
 from parser.treebank.vocabulary import predicted_strings_of
 
@@ -19,7 +20,7 @@ KNOWN_FORM, UNKNOWN_FORM, LACKING = "known form", "unknown form", "value that tr
 VALUE_GROUPS = KNOWN_FORM, UNKNOWN_FORM, LACKING
 """In each column, the last group has the words whose gold value no model can predict, whatever their form."""
 MISSING, EXTRA, OTHER_VALUE = "missing", "extra", "other value"
-NO_VALUE = "none"
+ABSENT = "none"
 OF_FORM = "known form, training has the gold lemma for it"
 NOT_OF_FORM = "known form, training has only other lemmas for it"
 TRAINED_LEMMA = "unknown form, predicted a lemma of training"
@@ -63,7 +64,7 @@ class ValueErrors:
     confusions: defaultdict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
     """The gold and the parsed value of wrong tags and lemmas, by column."""
     features: Tally = field(default_factory=Tally)
-    """The attribute, the gold and the parsed value of wrong features, universal or not; `NO_VALUE` where one
+    """The attribute, the gold and the parsed value of wrong features, universal or not; `ABSENT` where one
     of the two has none.
     """
     lemma_kinds: Tally = field(default_factory=Tally)
@@ -107,7 +108,7 @@ class ValueErrors:
         counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for kind, words in self.features.counts.items():
             attribute, gold, parsed = kind
-            difference = EXTRA if gold == NO_VALUE else MISSING if parsed == NO_VALUE else OTHER_VALUE
+            difference = EXTRA if gold == ABSENT else MISSING if parsed == ABSENT else OTHER_VALUE
             counts[attribute][difference] += words
             counts[attribute][UNKNOWN_FORM] += self.features.unknown[kind]
         wrong = {name: each.total() - each[UNKNOWN_FORM] for name, each in counts.items()}
@@ -131,10 +132,10 @@ class ValueErrors:
 
 
 def different_features(gold: str, parsed: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the name and both values of each attribute whose values differ; `NO_VALUE` for none."""
+    """Yield the name and both values of each attribute whose values differ; `ABSENT` for none."""
     first, second = _values(gold), _values(parsed)
     for name in sorted(first | second):
-        pair = first.get(name, NO_VALUE), second.get(name, NO_VALUE)
+        pair = first.get(name, ABSENT), second.get(name, ABSENT)
         if pair[0] != pair[1]:
             yield name, *pair
 

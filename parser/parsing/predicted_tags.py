@@ -18,7 +18,7 @@ from parser.treebank.vocabulary import UNKNOWN, Lexicon, Vocabulary
 TagScores = Mapping[str, Floats]
 """[W, lexicon] A model's scores of the values of each column that it predicts."""
 UPOS, LEMMA = "upos", "lemma"
-LEAST = np.float32(1e-30)
+LEAST_PROBABILITY = np.float32(1e-30)
 """A probability of zero has no logarithm."""
 
 
@@ -84,7 +84,7 @@ class TagChoice:
         sums = np.zeros((len(own[0][1]), len(column)), np.float32)
         for values, scores in own:
             sums[:, [column[value] for value in values]] += softmax(scores)
-        return np.log(np.maximum(sums, LEAST))
+        return np.log(np.maximum(sums, LEAST_PROBABILITY))
 
 
 class SeenAnalyses:
@@ -107,9 +107,11 @@ class SeenAnalyses:
         self._values_of_upos = {upos: np.array(own).T for upos, own in self._of_upos.items()}
         self._unseen = None
         if self._lemma is not None:
-            words = ((form, self._upos_of(each), each[self._lemma]) for form, each in analyses.words())
-            with_lemma = [each for each in words if each[-1] != NO_VALUE]
-            self._unseen = UnseenLemmas(with_lemma, columns[LEMMA].strings)
+            words = [
+                (form, self._upos_of(each), each[self._lemma])
+                for form, each in analyses.words_with(self._lemma)
+            ]
+            self._unseen = UnseenLemmas(words, columns[LEMMA].strings)
 
     def best(self, scores: Sequence[Floats], forms: Sequence[str]) -> list[Combination]:
         """The combination of each word. scores: [W, values] of each column."""

@@ -22,12 +22,12 @@ LONGEST_ENDING = 7
 KNOWN_LEMMA = math.exp(2.0)
 """By what a lemma is likelier if training has it. Of the values that were tried, the best on dev of languages
 with rich morphology."""
-LEAST = 1e-4
+LEAST_OF_RULE = 1e-4
 """The probability of a rule that no form of the UPOS has had."""
 LAST_CHARACTER = "\U0010ffff"
 
 
-class Words(NamedTuple):
+class SeenForms(NamedTuple):
     """The forms that training has seen with a UPOS."""
 
     endings: Sequence[str]
@@ -50,12 +50,12 @@ class UnseenLemmas:
         self._counted: dict[tuple[int | None, str], Mapping[int, int]] = {}
 
     @cached_property
-    def _words(self) -> Mapping[int | None, Words]:
+    def _words(self) -> Mapping[int | None, SeenForms]:
         """By UPOS. Only unseen words need it, and it takes longer than parsing a few sentences."""
         of_upos: dict[int | None, list[tuple[str, int]]] = {}
         for form, upos, rule in self._given:
             of_upos.setdefault(upos, []).append((form.lower()[::-1], rule))
-        return {upos: Words(*zip(*sorted(of_forms), strict=True)) for upos, of_forms in of_upos.items()}
+        return {upos: SeenForms(*zip(*sorted(of_forms), strict=True)) for upos, of_forms in of_upos.items()}
 
     @cached_property
     def _lemmas(self) -> frozenset[str]:
@@ -69,16 +69,18 @@ class UnseenLemmas:
         probability = by_network.item(best)
         # Mostly this rule wins, whatever endings and lemmas say of the others.
         [by_ending] = self._by_ending(form, upos, [best])
-        if probability * (by_ending + LEAST) > (1 - probability) * (1 + LEAST) * KNOWN_LEMMA:
+        # What the network has to give all rules of another lemma together, at least.
+        least = probability * (by_ending + LEAST_OF_RULE) / ((1 + LEAST_OF_RULE) * KNOWN_LEMMA)
+        if least > 1 - probability:
             return lemma_of(form, self._rules[best])
         likely = np.argsort(-by_network, kind="stable")[:CANDIDATES]
-        candidates = likely[by_network[likely] > LEAST * probability].tolist()
+        candidates = likely[by_network[likely] * CANDIDATES > least].tolist()
         of_lemmas: dict[str, float] = {}
         for rule, by_ending in zip(candidates, self._by_ending(form, upos, candidates), strict=True):
             lemma = lemma_of(form, self._rules[rule])
             weight = KNOWN_LEMMA if lemma in self._lemmas else 1.0
             of_lemmas[lemma] = of_lemmas.get(lemma, 0.0) + weight * by_network.item(rule) * (
-                by_ending + LEAST
+                by_ending + LEAST_OF_RULE
             )
         return max(of_lemmas, key=of_lemmas.__getitem__)
 
@@ -102,7 +104,7 @@ class UnseenLemmas:
         """How often forms with this ending have each rule. ending: backwards."""
         counts = self._counted.get((upos, ending))
         if counts is None:
-            endings, rules = self._words.get(upos, Words((), ()))
+            endings, rules = self._words.get(upos, SeenForms((), ()))
             start, end = (bisect_left(endings, each) for each in (ending, ending + LAST_CHARACTER))
             counts = Counter(rules[start:end])
             if counts:  # others could fill the memory

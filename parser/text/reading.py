@@ -31,7 +31,7 @@ as a whole."""
 BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
 END_OF_LINE, END_OF_PARAGRAPH = re.compile(r"\n"), re.compile(BLANK_LINE.pattern.decode())
 CUTS = b"\n", b" "
-CONTINUES, STARTS = 0x80, 0xC0
+CONTINUATION, MASK = 0x80, 0xC0
 """The two highest bits of a UTF-8 byte that continues a character, and their mask."""
 MOST_BYTES = 4
 """Maximum number of bytes of a character."""
@@ -145,7 +145,7 @@ def _last_end(content: bytes, start: int) -> int:
         if end := content.rfind(cut) + 1:
             return end
     end = len(content) - 1
-    while end and content[end] & STARTS == CONTINUES:
+    while end and content[end] & MASK == CONTINUATION:
         end -= 1
     return end
 

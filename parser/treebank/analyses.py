@@ -38,3 +38,7 @@ class Analyses:
         for form, own in self.of_form.items():
             for number in own:
                 yield form, self.combinations[number]
+
+    def words_with(self, column: int) -> Iterator[tuple[str, Combination]]:
+        """Those of `words` that have a value in the column."""
+        return ((form, each) for form, each in self.words() if each[column] != NO_VALUE)

@@ -11,12 +11,12 @@ from parser.evaluation.known import KnownValues
 from parser.evaluation.scores import score
 from parser.evaluation.tally import EXAMPLES
 from parser.evaluation.value_errors import (
+    ABSENT,
     EXTRA,
     KNOWN_FORM,
     LACKING,
     MISSING,
     NEW_LEMMA,
-    NO_VALUE,
     NOT_OF_FORM,
     OF_FORM,
     OTHER_VALUE,
@@ -95,8 +95,8 @@ def test_features_are_compared_by_attribute():
     errors = find_errors([GOLD], [TREE], training())
     assert errors.values.features.counts == {
         ("Number", "Plur", "Sing"): 1,
-        ("Mood", "Ind", NO_VALUE): 1,
-        ("Number", NO_VALUE, "Sing"): 1,
+        ("Mood", "Ind", ABSENT): 1,
+        ("Number", ABSENT, "Sing"): 1,
     }
     assert errors.values.attributes() == {
         "Number": {EXTRA: 1, OTHER_VALUE: 1, UNKNOWN_FORM: 2},

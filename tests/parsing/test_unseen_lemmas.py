@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.parsing.unseen_lemmas import CANDIDATES, KNOWN_LEMMA, LEAST, LONGEST_ENDING, UnseenLemmas
+from parser.parsing.unseen_lemmas import CANDIDATES, KNOWN_LEMMA, LEAST_OF_RULE, LONGEST_ENDING, UnseenLemmas
 from parser.treebank.lemma_rules import lemma_of, lemma_rule
 
 FORMS = st.text(st.sampled_from("abAB"), min_size=1, max_size=9)
@@ -37,9 +37,16 @@ def test_a_lemma_is_the_likeliest(words, unseen):
         weights = {}
         for rule, score in enumerate(scores.tolist()):
             lemma = lemma_of(form, RULES[rule])
-            weight = math.exp(score) * (by_ending(words, form, upos, rule) + LEAST)
+            weight = math.exp(score) * (by_ending(words, form, upos, rule) + LEAST_OF_RULE)
             weights[lemma] = weights.get(lemma, 0) + weight * (KNOWN_LEMMA if lemma in known else 1)
         assert math.isclose(weights[chosen.lemma(form, upos, scores)], max(weights.values()), rel_tol=1e-5)
+
+
+def test_a_rule_that_the_network_hardly_likes_may_win():
+    words = [("bab", 0, 1), ("ab", 0, 1), ("aaa", 1, 1)]  # the last: its lemma is that of the rule, too
+    scores = np.array([0.0, -9.5, -20.0, -20.0, -20.0], np.float32)
+    assert UnseenLemmas(words, RULES).lemma("aab", 0, scores) == lemma_of("aab", RULES[1])
+    assert UnseenLemmas(words, RULES).lemma("aab", 0, scores * 2) == lemma_of("aab", RULES[0])
 
 
 def test_endings_and_known_lemmas_decide_between_rules_that_the_network_likes_alike():

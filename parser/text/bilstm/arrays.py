@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parser.runtime.kernels import Kernels, kernels
 from parser.runtime.layers import BiLSTM, LinearLayer, TableBiLSTM
+from parser.runtime.reference import Floats
 from parser.text.bilstm.content import TrainedTokenizer
 from parser.text.bilstm.units import (
     CONTINUES,
     DECISIONS,
     ENDS_SENTENCE,
     IS_MULTIWORD,
+    PlacesRead,
     category_of,
     code_points,
     features_of,
@@ -50,6 +53,27 @@ Unit: TypeAlias = tuple[int, int, list[float]]
 """Its start, end and scores, see `Units`."""
 
 
+class DividedUnits(NamedTuple):
+    """The units of a text, before anything is decided of them."""
+
+    starts: NDArray[Any]
+    """[units] In characters that are read."""
+    ends: NDArray[Any]
+    text_starts: list[int]
+    """In characters of the text."""
+    text_ends: list[int]
+    forms: list[str]
+    features: Floats
+    """[units, UNIT_FEATURES]"""
+
+    @classmethod
+    def of(cls, text: str, read: PlacesRead, divides: NDArray[np.bool_]) -> DividedUnits:
+        """divides: [characters that are read] whether a token ends after each."""
+        starts, ends = units_in(read.codes, divides)
+        in_text = read.places[starts].tolist(), (read.places[ends - 1] + 1).tolist()
+        return cls(starts, ends, *in_text, forms_of(text, *in_text), features_of(read.codes, ends))
+
+
 class UnitNetwork:
     """`TokenizerNetwork`."""
 
@@ -72,32 +96,28 @@ class UnitNetwork:
     def __call__(self, texts: Sequence[str]) -> list[Units]:
         """The units of each text. Each is computed on its own, whatever the others are."""
         read = [places_read(code_points(text)) for text in texts]
-        codes = np.concatenate([each.codes for each in read])
         lengths = np.array([len(each.codes) for each in read], np.int32)
+        begins = np.cumsum(lengths) - lengths
+        codes = np.concatenate([each.codes for each in read])
         states = self._character_lstm(self._rows_of(codes), lengths)  # [characters, 2 * hidden]
-        divides = self._divides(states)[:, 0] > 0
-        firsts, lasts, counts, found = [], [], [], []
-        features, forms = [], list[str]()
-        begin = 0
-        for text, (of_text, places) in zip(texts, read, strict=True):
-            starts, ends = units_in(of_text, divides[begin : begin + len(of_text)])
-            firsts.append(begin + starts)
-            lasts.append(begin + ends - 1)
-            counts.append(len(starts))
-            features.append(features_of(of_text, ends))
-            starts, ends = places[starts].tolist(), (places[ends - 1] + 1).tolist()
-            found.append((starts, ends))
-            forms += forms_of(text, starts, ends)
-            begin += len(of_text)
+        divides = np.split(self._divides(states)[:, 0] > 0, begins[1:])
+        of_texts = [DividedUnits.of(*each) for each in zip(texts, read, divides, strict=True)]
+        firsts = np.concatenate([begin + each.starts for begin, each in zip(begins, of_texts, strict=True)])
+        lasts = np.concatenate([begin + each.ends - 1 for begin, each in zip(begins, of_texts, strict=True)])
+        forms = chain.from_iterable(each.forms for each in of_texts)
         of_forms = self._forms[list(map(self._alphabet.forms.number, forms))]
-        at_first, at_last = (states[np.concatenate(each)] for each in (firsts, lasts))
-        hidden = self._character_lstm.hidden
+        features = np.concatenate([each.features for each in of_texts])
+        at_first, at_last, hidden = states[firsts], states[lasts], self._character_lstm.hidden
         at_ends = at_last[:, :hidden], at_first[:, hidden:]
-        inputs = np.concatenate([*at_ends, of_forms, np.concatenate(features)], axis=1)  # [units, inputs]
-        of_units = self._unit_lstm(inputs, np.array(counts, np.int32))
+        inputs = np.concatenate([*at_ends, of_forms, features], axis=1)  # [units, inputs]
+        counts = np.array([len(each.starts) for each in of_texts], np.int32)
+        of_units = self._unit_lstm(inputs, counts)
         scores = self._decides(np.concatenate([of_units, inputs, at_last], axis=1))
         by_text = np.split(scores, np.cumsum(counts)[:-1])
-        return [Units(*each, own.tolist()) for each, own in zip(found, by_text, strict=True)]
+        return [
+            Units(each.text_starts, each.text_ends, own.tolist())
+            for each, own in zip(of_texts, by_text, strict=True)
+        ]
 
     def _rows_of(self, codes: NDArray[np.uint32]) -> NDArray[np.int32]:
         rows = self._rows[codes]

@@ -9,22 +9,21 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors.numpy import load, save
 
+from parser.models.model_files import HEADER_LENGTH
 from parser.models.weight_shapes import Shape, linear_shapes, lstm_shapes
 from parser.networks.settings import DIRECTIONS
 from parser.runtime.reference import Floats
 from parser.system.settings import fault_lines
 from parser.text.bilstm.multiword_tokens import MOST_WORDS, MultiwordTokens
-from parser.text.bilstm.units import CATEGORIES, DECISIONS, FEATURES, Alphabet
+from parser.text.bilstm.units import CATEGORIES, DECISIONS, UNIT_FEATURES, Alphabet
 from parser.treebank.vocabulary import BREAKS, Lexicon
 
 if TYPE_CHECKING:
     from parser.text.bilstm.kind import BiLSTMKind
 
 ALPHABET = "alphabet"
-HEADER_LENGTH = 8
-"""Bytes of the number at the start of safetensors."""
 NUL = "\0"
-Words = Annotated[tuple[str, ...], Field(min_length=2, max_length=MOST_WORDS)]
+StoredWords = Annotated[tuple[str, ...], Field(min_length=2, max_length=MOST_WORDS)]
 
 
 class TrainedTokenizer(NamedTuple):
@@ -38,8 +37,8 @@ class _Alphabet(BaseModel):
 
     characters: tuple[Annotated[str, Field(min_length=1, max_length=1)], ...]
     forms: tuple[str, ...]
-    words: dict[str, Words]
-    endings: dict[str, Words]
+    words: dict[str, StoredWords]
+    endings: dict[str, StoredWords]
 
 
 def as_content(tokenizer: TrainedTokenizer) -> bytes:
@@ -105,7 +104,7 @@ def _shapes(settings: BiLSTMKind, characters: int, forms: int) -> dict[str, Shap
     """Of the weights of `TokenizerNetwork`."""
     size, of_form = settings.character_size, settings.form_size
     hidden, of_units = settings.character_hidden_size, settings.hidden_size
-    inputs = 2 * hidden + of_form + FEATURES
+    inputs = 2 * hidden + of_form + UNIT_FEATURES
     return {
         "characters.weight": (characters, size),
         "categories.weight": (len(CATEGORIES), size),

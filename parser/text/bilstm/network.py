@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from parser.batching.functional import dropout
 from parser.networks.bilstm import bilstm, run_bilstm
-from parser.text.bilstm.units import CATEGORIES, DECISIONS, FEATURES
+from parser.text.bilstm.units import CATEGORIES, DECISIONS, UNIT_FEATURES
 from parser.treebank.vocabulary import UNKNOWN
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class TextBatch:
     forms: Tensor
     """[units] Their numbers."""
     features: Tensor
-    """[units, FEATURES]"""
+    """[units, UNIT_FEATURES]"""
     firsts: Tensor
     """[units] The first character of each."""
     lasts: Tensor
@@ -53,7 +53,7 @@ class TokenizerNetwork(nn.Module):
         states = 2 * settings.character_hidden_size
         self.divides = nn.Linear(states, 1)
         self.forms = nn.Embedding(forms, settings.form_size)
-        inputs = states + settings.form_size + FEATURES
+        inputs = states + settings.form_size + UNIT_FEATURES
         self.unit_lstm = bilstm(inputs, settings.hidden_size, 1)
         self.decides = nn.Linear(2 * settings.hidden_size + inputs + states, len(DECISIONS))
         self._settings = settings

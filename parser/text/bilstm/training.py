@@ -46,7 +46,7 @@ BETAS = 0.9, 0.9
 GREATEST_NORM = 5.0
 AVERAGE = 0.998
 """Share of the old weights in the moving average after a step, once there were many."""
-WITHOUT_MARK = 0.1
+SHARE_WITHOUT_MARK = 0.1
 """Share of the windows that lose the mark after their last sentence, as in headlines and messages."""
 STEPS_BETWEEN_LINES = 50
 
@@ -222,7 +222,7 @@ def _windows(paragraph: EncodedParagraph, rng: random.Random) -> Iterator[TextWi
 def _with_lost_mark(window: TextWindow, rng: random.Random) -> TextWindow:
     """The window, perhaps without the mark after its last sentence."""
     can_lose = window.end - window.first > 2 and window.paragraph.is_final_mark[window.end - 1]
-    if not can_lose or rng.random() >= WITHOUT_MARK:
+    if not can_lose or rng.random() >= SHARE_WITHOUT_MARK:
         return window
     return window._replace(end=window.end - 1, has_lost_mark=True)
 

@@ -33,7 +33,7 @@ LEAST_CHARACTERS, LEAST_FORMS = 3, 2
 DECISIONS = ENDS_SENTENCE, CONTINUES, IS_MULTIWORD = range(3)
 """On each unit: whether a sentence ends after it, whether its token goes on after the blank that follows, and
 whether it is, or ends, a multiword token."""
-FEATURES = 2
+UNIT_FEATURES = 2
 """Of a unit: whether a blank or the end of the paragraph follows, and whether the latter."""
 Decided = NDArray[np.bool_]
 
@@ -118,7 +118,7 @@ def forms_of(text: str, starts: Iterable[int], ends: Iterable[int]) -> list[str]
 
 
 def features_of(codes: NDArray[np.uint32], ends: NDArray[np.int64]) -> NDArray[np.float32]:
-    """[units, FEATURES] codes: of the text that the network reads. ends: [units]."""
+    """[units, UNIT_FEATURES] codes: of the text that the network reads. ends: [units]."""
     blank_after = is_blank(np.append(codes, ord(" ")))[ends]
     return np.stack([blank_after, ends == len(codes)], axis=1).astype(np.float32)
 
