@@ -125,13 +125,40 @@ def plain_parser() -> str:
 
 
 def raw_text_beside_udpipe() -> str:
-    """Scores from raw text of this program and of UDPipe, on the same words."""
+    """Scores of this program and of UDPipe on English, from raw text and with gold words."""
     names, *lines = [line for line in printed("udpipe_pipeline") if line.strip()]
     positions = [names.split().index(heading) for heading in RAW_TEXT_HEADINGS]
-    scores = ((name, numbers.split()) for name, numbers in matches(r"(\S.*?)\s+([\d. ]+)", lines))
+    theirs = {
+        name: [numbers.split()[position] for position in positions]
+        for name, numbers in matches(r"UDPipe 1, (\S.*?)\s+([\d. ]+)", lines)
+    }
+    [english] = (model for model in _models() if model["name"] == SHIPPED)
+    scores = {given: _scores_on_test(english, given) for given in GIVEN}
+    whole = dict.fromkeys(("tokens", "sentences", "words"), 100.0)
+    ours = {
+        name: [f"{({**whole, **scores[given]})[measure]:.2f}" for measure in RAW_TEXT]
+        for name, given in zip(theirs, GIVEN, strict=True)
+    }
+    programs = {"this program": ours, "UDPipe 1": theirs}
     return table(
         ("", *RAW_TEXT_HEADINGS),
-        ((name, *(numbers[position] for position in positions)) for name, numbers in scores),
+        [(f"{program}, {name}", *cells[name]) for name in theirs for program, cells in programs.items()],
+    )
+
+
+def unseen_forms() -> str:
+    """Scores of words whose form train has / has not, with gold words."""
+    columns = {"UPOS": "upos", "FEATS": "feats", "lemmas": "lemma", "LAS": "las"}
+    return table(
+        ("forms that train has / the others", "others", *columns),
+        (
+            (
+                _title(row),
+                f"{row['unknown_forms']:.0%}".replace("%", " %"),
+                *("{:.1f} / {:.1f}".format(*row[column]) for column in columns.values()),
+            )
+            for row in printed_json("measure_unseen_forms.py")
+        ),
     )
 
 
@@ -426,6 +453,11 @@ def _models() -> list[Row]:
     return models
 
 
+def _scores_on_test(model: Row, given: Given) -> Row:
+    [scores] = (each for each in model["scores"] if (each["from"], each["on"]) == (given, "test"))
+    return scores
+
+
 def _title(model: Row) -> str:
     """The treebank of a model."""
     name: str = model["treebank"]
@@ -479,7 +511,7 @@ def raw_text_beside_stanza() -> str:
     differences: dict[str, list[float]] = {name: [] for name in measures}
     for model in _models():
         if theirs := stanza.get(model["treebank"]):
-            [ours] = (each for each in model["scores"] if (each["from"], each["on"]) == (OF_TEXT, "test"))
+            ours = _scores_on_test(model, OF_TEXT)
             line = [_title(model)]
             for name, measure in measures.items():
                 if measure in ours:  # the treebank has such a column
@@ -491,6 +523,24 @@ def raw_text_beside_stanza() -> str:
             lines.append(line)
     means = (f"{mean(each):+.2f}" for each in differences.values())
     return table(("ours / Stanza's", *measures), [*sorted(lines), ["mean difference", *means]])
+
+
+def seeds_from_raw_text() -> str:
+    """Means of three seeds on the raw text of test, with the lowest and the highest score."""
+    measures = {"sentences": "", "upos": "upos", "ufeats": "feats", "lemmas": "lemma", "las": ""}
+    lines = []
+    for name, runs in runs_of_table("small-treebanks-text").items():
+        predicted = runs[0]["config"]["parser"]["network"]["tags"]["predict"]
+        lines.append(
+            (
+                name,
+                *(
+                    shown(runs, f"text {measure} spread") if not column or column in predicted else ""
+                    for measure, column in measures.items()
+                ),
+            )
+        )
+    return table(("", "sentences", "UPOS", "UFeats", "lemmas", "LAS"), lines)
 
 
 def few_sentences() -> str:
@@ -513,7 +563,7 @@ def few_sentences() -> str:
         for given in GIVEN:
             las, published = whole[name].las[given].value, whole[name].published[given]
             means = (f"{score:.2f}" for score in (las, _mean_of_folds(name, given)))
-            related = shown(runs, "test las") if given == OF_TOKENS else ""
+            related = shown(runs, "test las" if given == OF_TOKENS else "text las")
             columns.append((f"{name}, {given}", *means, related, best[given], f"{published or ''}"))
     header, *lines = zip(*columns, strict=True)
     return table(header, lines)
@@ -614,6 +664,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "raw-text-beside-udpipe": raw_text_beside_udpipe,
     "search": RunTable("search", (LAS[0], MINUTES)),
     "several-treebanks": several_treebanks,
+    "seeds-from-raw-text": seeds_from_raw_text,
     "shipped-model-scores": shipped_model_scores,
     "shipped-treebank": shipped_treebank,
     "small-treebank-settings": small_treebank_settings,
@@ -637,6 +688,7 @@ FIGURES: dict[str, Callable[[], str]] = {
         TREEBANKS,
     ),
     "treebanks-beside-udpipe": treebanks_beside_udpipe,
+    "unseen-forms": unseen_forms,
     "untagged": RunTable(
         "untagged",
         (LAS[0], *((TEXT_MEASURES[measure], f"test {measure}") for measure in UNTAGGED), MINUTES),
