@@ -175,11 +175,16 @@ def with_int8(model: ArrayModel, int8: bool) -> ArrayModel:
 def of_treebank(models: Sequence[AnyModel], treebank: str | None) -> list[AnyModel]:
     """The models as parsers of a treebank; those without an embedding of treebanks stay as they are.
 
-    Raises ValueError if one does not know the treebank, or if none has an embedding.
+    treebank: None for the first one of those that a model was trained on. Raises ValueError if a model does
+    not know the treebank, if none has an embedding, or if a model has none that is the first.
     """
-    if treebank is None:
-        return list(models)
     members = [member for model in models for member in model.members]
+    if treebank is None:
+        for vocabulary in (member.vocabulary for member in members):
+            if TREEBANK in vocabulary.columns and not vocabulary.treebank:
+                known = ", ".join(vocabulary.columns[TREEBANK].strings)
+                raise ValueError(f"the model parses several treebanks; name one by --treebank: {known}")
+        return list(models)
     if not any(TREEBANK in member.vocabulary.columns for member in members):
         raise ValueError(
             f"{quoted(treebank)}: no model has an embedding of the treebank (parser.network.treebank_size)"

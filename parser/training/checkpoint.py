@@ -18,6 +18,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from parser.evaluation.scores import Scores
+from parser.evaluation.treebank_scores import TreebankScores
 from parser.system.console import shortened
 from parser.system.files import nameless_file, readable, write_atomically
 from parser.training.graphed_gradients import GraphedGradients
@@ -49,7 +50,7 @@ class Progress:
     """Training time of the finished batches."""
     sentences_per_second: float = 0.0
     """Speed of the last finished epoch."""
-    best: Scores = field(default_factory=Scores)
+    best: TreebankScores = field(default_factory=TreebankScores)
     best_epoch: int = 0
     metrics_size: int = 0
     """Size in bytes of `metrics.jsonl`."""
@@ -92,9 +93,10 @@ def checkpoint_content(training: TrainingState, others: Sequence[RandomState] = 
     tensors |= {TOTALS: training.totals, **random_state(training.totals.device)}
     for rank, state in enumerate(others, 1):
         tensors |= {f"rank-{rank}.{name}": tensor for name, tensor in state.items()}
+    best = {treebank: vars(scores) for treebank, scores in training.progress.best.of_treebanks.items()}
     metadata = {
         "format": FORMAT,
-        "progress": json.dumps({**vars(training.progress), "best": vars(training.progress.best)}),
+        "progress": json.dumps({**vars(training.progress), "best": best}),
         "schedule": json.dumps(training.schedule.state()),
     }
     return save({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata)
@@ -109,11 +111,8 @@ def load_checkpoint(path: Path, training: TrainingState, rank: int = 0) -> None:
         with safe_open(readable(path), "pt") as file:
             metadata: dict[str, Any] = {name: json.loads(text) for name, text in file.metadata().items()}
             tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        best: dict[str, Any] = {
-            name: Counter(value) if isinstance(value, dict) else value
-            for name, value in metadata["progress"]["best"].items()
-        }
-        progress = Progress(**{**metadata["progress"], "best": Scores(**best)})
+        best = {treebank: _scores(told) for treebank, told in metadata["progress"]["best"].items()}
+        progress = Progress(**{**metadata["progress"], "best": TreebankScores(best)})
         if progress.data != training.progress.data:
             raise ValueError(
                 "the treebanks, the word vectors, the transformer or the teachers have changed since the run "
@@ -136,6 +135,14 @@ def load_checkpoint(path: Path, training: TrainingState, rank: int = 0) -> None:
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     vars(training.progress).update(vars(progress))
+
+
+def _scores(told: Mapping[str, Any]) -> Scores:
+    """Scores from JSON."""
+    counts: dict[str, Any] = {
+        name: Counter(each) if isinstance(each, dict) else each for name, each in told.items()
+    }
+    return Scores(**counts)
 
 
 def refuse_other_format(path: Path) -> None:

@@ -29,11 +29,16 @@ from parser.training.initial_model import copy_weights, freeze, initial_path, lo
 from parser.training.prepared import Prepared, cache_file, load_prepared, save_prepared
 from parser.training.teachers import load_teachers, refuse_missing_teachers, teacher_paths, with_teachers
 from parser.training.transformer import KnownVectors, pretrained_transformer, with_frozen_vectors, word_source
-from parser.training.trees import Mixture, projective, projective_rows, read_training_trees
+from parser.training.trees import (
+    Mixture,
+    projective,
+    projective_rows,
+    read_held_out,
+    read_training_trees,
+)
 from parser.training.word_dropout import WordDropout
 from parser.transitions.inventory import Inventory
 from parser.treebank.batches import length_buckets
-from parser.treebank.conllu import read_treebank
 from parser.treebank.embeddings import read_vectors
 from parser.treebank.sentence import Sentence
 from parser.treebank.tokens import encode_tokens
@@ -83,8 +88,7 @@ def load(
     initial = load_initial(initial_path(config.initial_model), config.parser)
     transformer = pretrained_transformer(network.transformer, initial)
     kept = cache_file(config, cache, transformer) if cache else None
-    dev = config.treebank.dev
-    dev_sentences = read_treebank(data_path(dev), config.treebank.roots) if dev else []
+    dev_sentences = read_held_out(config.treebank.dev_files, config.treebank.roots)
     prepared = load_prepared(kept, config.parser) if kept else None
     if prepared is None:
         prepared = _prepare(config, teachers, dev_sentences, initial, transformer, device)
@@ -94,7 +98,7 @@ def load(
     has_average = bool(config.training.average)
     refuse_too_large(config.parser, prepared.vocabulary, vector_size, transformer, device, has_average)
     model = NetworkModel.build(config.parser, prepared.vocabulary, device, prepared.vectors, transformer)
-    if dev:
+    if dev_sentences:
         model = replace(model, dev_shares=column_shares(model.read_lexicons, dev_sentences))
     if initial:
         copy_weights(initial, model)
@@ -184,6 +188,8 @@ def _prepare(
     )
     if initial:
         vocabulary = initial.vocabulary.extended(vocabulary)
+    if len(config.treebank.dev_files) > 1:  # no treebank is the main one
+        vocabulary = replace(vocabulary, treebank="")
     vocabulary = replace(vocabulary, for_transformer=word_source(transformer))
     if not (vocabulary.word_labels and vocabulary.root_labels):
         where = "from ROOT" if vocabulary.word_labels else "between two words"

@@ -17,10 +17,9 @@ from parser.batching.cuda_graph import LostGeneratorError, captures
 from parser.batching.device import deterministic_sums, in_microbatches
 from parser.batching.functional import computing_in
 from parser.batching.ragged import group_size
-from parser.evaluation.evaluate import evaluate
 from parser.evaluation.measures import MEASURES, Measure
 from parser.evaluation.report import score_line
-from parser.evaluation.scores import Scores
+from parser.evaluation.treebank_scores import TreebankScores, evaluate_treebanks
 from parser.models.network_model import NetworkModel
 from parser.networks.replay.examples import Examples
 from parser.system.console import counted, in_words, say
@@ -227,7 +226,7 @@ class TrainingLoop:
         progress = self.training.progress
         return 0 < progress.best_epoch == progress.epoch - 1 and not progress.batches
 
-    def _evaluate(self) -> tuple[dict[str, float], Scores]:
+    def _evaluate(self) -> tuple[dict[str, float], TreebankScores]:
         """The metrics of the epoch, and the dev scores."""
         progress = self.training.progress
         began = time.monotonic()
@@ -237,10 +236,10 @@ class TrainingLoop:
         self._refuse_not_finite(bool(finite.all()), "a weight")
         if self._has_dev and self.settings.learning_rate.decay == "plateau":
             metrics["dev_loss"] = self._dev_loss(model)
-        score = partial(evaluate, model, self.processes.share(self.training_data.dev_sentences))
+        score = partial(evaluate_treebanks, model, self.processes.share(self.training_data.dev_sentences))
         with captures(self.settings.cuda_graphs):
             of_share = freeing_graphs(self.training.graphs, score)
-        scores = sum(self.processes.gathered(of_share), Scores())
+        scores = sum(self.processes.gathered(of_share), TreebankScores())
         seconds = progress.seconds + time.monotonic() - began
         of_dev = {f"dev_{measure}": scores.percent(measure) for measure in self.measures}
         return {**metrics, **of_dev, "seconds": seconds}, scores

@@ -176,8 +176,8 @@ def cache_file(config: Config, folder: Path, transformer: PretrainedTransformer 
     treebank, network = config.treebank, config.parser.network
     initial, distillation = initial_path(config.initial_model), config.training.distillation
     vectors = [network.pretrained] if network.pretrained and not initial else []
-    inputs = *treebank.train_files, *treebank.silver_files, treebank.dev, *vectors
-    paths = [data_path(path) for path in inputs if path]
+    inputs = *treebank.train_files, *treebank.silver_files, *treebank.dev_files.values(), *vectors
+    paths = list(map(data_path, inputs))
     if any(Path(path).exists() and not Path(path).is_file() for path in paths):
         return None
     source = sorted(map(str, Path(__file__).parents[1].rglob("*.py")))
@@ -187,6 +187,7 @@ def cache_file(config: Config, folder: Path, transformer: PretrainedTransformer 
         treebank.partial,
         treebank.train_sentences,
         treebank_names(treebank.train_files),
+        list(treebank.dev_files),
         treebank.silver and treebank.silver.min_probability,
         config.parser.system,
         network.composition,
@@ -197,7 +198,7 @@ def cache_file(config: Config, folder: Path, transformer: PretrainedTransformer 
         digest_of([initial]) if initial else "",
         distillation and [distillation.weight, digest_of(teacher_paths(distillation))],
         # The purpose of each file: the same file can be training data in one run and dev data in another.
-        [len(treebank.silver_files), treebank.dev is not None, len(vectors)],
+        [len(treebank.silver_files), len(treebank.dev_files), len(vectors)],
         hash_of([*source, *paths]),
     ]
     return folder / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]}{SUFFIX}"

@@ -14,8 +14,6 @@ from types import TracebackType
 from typing import Any
 
 from parser.evaluation.measures import MEASURES
-from parser.evaluation.scores import Scores
-from parser.evaluation.text_scores import TextScores
 from parser.models.model_files import SCORES
 from parser.system.files import write_atomically
 from parser.system.version import naming_missing
@@ -153,7 +151,7 @@ def write_result(
     device: str,
     stamp: Mapping[str, Any],
     processes: int,
-    scores: Mapping[str, Scores | TextScores | None],
+    scores: Mapping[str, Mapping[str, Any] | None],
 ) -> dict[str, Any]:
     """Write `result.json`; returns its content.
 
@@ -166,7 +164,7 @@ def write_result(
         "epochs": len(epochs),
         "best_epoch": best["epoch"],
         "seconds": sum(epoch["seconds"] for epoch in epochs),
-        **{name: each and each.as_dict() for name, each in scores.items()},
+        **scores,
         "processes": processes,
         "device": device,
         **stamp,

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -19,9 +21,10 @@ from parser.batching.device import fix_workspaces
 from parser.batching.functional import refuse_unsupported, set_precision
 from parser.config.data_folder import data_path
 from parser.evaluation.calibration import fit_calibration
-from parser.evaluation.evaluate import evaluate, evaluate_text
+from parser.evaluation.evaluate import evaluate_text
 from parser.evaluation.measures import NAMES, OF_COLUMNS, OF_PREDICTED, shown
-from parser.evaluation.scores import Scores
+from parser.evaluation.text_scores import TextScores
+from parser.evaluation.treebank_scores import TreebankScores, evaluate_treebanks, means_of_texts
 from parser.models.model_files import SCORES
 from parser.models.network_model import NetworkModel, load_network
 from parser.parsing.reparsing import with_bonus
@@ -60,8 +63,7 @@ from parser.training.processes import ALONE, ProcessGroup, device_of_process, wa
 from parser.training.record import BEST_MODEL, RESULT, Record, write_curves, write_result
 from parser.training.tokenizer import refuse_untrainable, tokenizer_training
 from parser.training.training_step import TrainingStep
-from parser.training.trees import TreebankSettings, read_training_trees
-from parser.treebank.conllu import read_treebank
+from parser.training.trees import TreebankSettings, read_held_out, read_training_trees
 from parser.treebank.conllu_output import as_conllu
 from parser.treebank.sentence import BLANK, WORD_COLUMNS, Sentence
 
@@ -86,7 +88,8 @@ class Plan(NamedTuple):
     """For its treebank, without the section `small_treebank`."""
     device: torch.device
     """Of this process."""
-    test: list[Sentence] | None
+    test: list[Sentence]
+    """Of all treebanks; empty without a test set."""
     began: dict[str, Any]
     """The versions of the treebanks and of everything else when the run was started or last resumed."""
 
@@ -105,9 +108,7 @@ def prepare(config: Config, processes: ProcessGroup = ALONE) -> Plan:
     device = device_of_process(torch.device(choose_device(config.device)))
     torch.set_num_threads(config.threads)
     set_precision("float32", device)  # PyTorch's default for cuDNN is tf32
-    test = None
-    if config.treebank.test:
-        test = read_treebank(data_path(config.treebank.test), config.treebank.roots)
+    test = read_held_out(config.treebank.test_files, config.treebank.roots)
     return Plan(config, device, test, {"treebanks": data.provenances(config), **stamp()})
 
 
@@ -125,17 +126,26 @@ def train_and_score(
         dev_scores = train(config, run, device, resume, processes, claimed)
         if not processes.is_first:
             return None
-        test_scores = text_scores = None
+        scores: dict[str, dict[str, Any] | None] = {"test": None, "text": None}
+        scores["dev"] = dev_scores.as_dict() if dev_scores else None
         if test:
             model = load_network(run / BEST_MODEL, device)
-            test_scores = evaluate(model, test)
+            scores["test"] = evaluate_treebanks(model, test).as_dict()
             if config.tokenizer:
-                reader = text_reader(run / BEST_MODEL, "raw")
-                text = read_parts(reader, [TextPart(0, reader.text_of(test))])
-                text_scores = evaluate_text(model, text, test)
+                scores["text"] = means_of_texts(_scores_of_texts(model, run / BEST_MODEL, test))
         write_curves(run)
-        scores = {"dev": dev_scores, "test": test_scores, "text": text_scores}
         return write_result(run, name_of(device), began, processes.count, scores)
+
+
+def _scores_of_texts(model: NetworkModel, folder: Path, test: Sequence[Sentence]) -> dict[str, TextScores]:
+    """The scores on the raw text of each treebank, by its name. folder: of the model."""
+    scores = {}
+    for treebank, own in groupby(test, attrgetter("treebank")):
+        gold, reader = list(own), text_reader(folder, "raw", treebank)
+        found = read_parts(reader, [TextPart(0, reader.text_of(gold))])
+        of_treebank = (replace(sentence, treebank=treebank) for sentence in found)
+        scores[treebank] = evaluate_text(model, of_treebank, gold)
+    return scores
 
 
 def name_of(device: torch.device) -> str:
@@ -149,7 +159,7 @@ def train(
     resume: bool = False,
     processes: ProcessGroup = ALONE,
     claimed: ExitStack | None = None,
-) -> Scores | None:
+) -> TreebankScores | None:
     """Train a parser. Returns the dev scores of the best model; None without a dev set.
 
     The metrics are written to the folder `run`, and the model with the best dev score to `model/` in it;
@@ -214,7 +224,7 @@ def train(
 
 def _best_on_dev(
     config: Config, run: Path, dev: list[Sentence], training: TrainingState, processes: ProcessGroup
-) -> Scores | None:
+) -> TreebankScores | None:
     """The dev scores of the best model, after fitting its bonuses and calibration if the config asks for it.
 
     Without a dev set, there are no scores and no calibration, and the bonuses are constants.
@@ -364,15 +374,15 @@ def _write_bad_batch(treebank: TreebankSettings, run: Path, rows: Tensor) -> Pat
     return path
 
 
-def fit_bonus(model: NetworkModel, dev: Sequence[Sentence], folder: Path) -> Scores:
+def fit_bonus(model: NetworkModel, dev: Sequence[Sentence], folder: Path) -> TreebankScores:
     """Set `ArcSettings.bonus` of the model in a folder to the value with the best LAS on dev, and its scores.
 
     The bonus is None, for the parser's own trees, if no other value is better. Returns the scores on dev.
     """
-    of_parser = evaluate(with_bonus(model, None), dev)
+    of_parser = evaluate_treebanks(with_bonus(model, None), dev)
     best, bonus = of_parser, None
     for each in BONUSES:
-        scores = evaluate(with_bonus(model, each), dev)
+        scores = evaluate_treebanks(with_bonus(model, each), dev)
         if scores.las > best.las:
             best, bonus = scores, each
     set_bonus(model, bonus, folder, dev=best.as_dict())
@@ -389,13 +399,13 @@ def set_bonus(model: NetworkModel, bonus: float | None, folder: Path, **scores: 
     with_bonus(model, bonus).save(folder, about | scores)
 
 
-def fit_analyses(model: NetworkModel, dev: Sequence[Sentence], folder: Path) -> Scores:
+def fit_analyses(model: NetworkModel, dev: Sequence[Sentence], folder: Path) -> TreebankScores:
     """Set `Analyses.bonus` of the model in a folder to the value with the best tags and lemmas on dev.
 
     Returns the scores on dev.
     """
     measures = [measure for measure in OF_COLUMNS if OF_PREDICTED.get(measure) in model.vocabulary.predicted]
-    scored = {bonus: evaluate(with_analyses_bonus(model, bonus), dev) for bonus in ANALYSES_BONUSES}
+    scored = {bonus: evaluate_treebanks(with_analyses_bonus(model, bonus), dev) for bonus in ANALYSES_BONUSES}
     bonus, best = max(scored.items(), key=lambda each: fmean(map(each[1].percent, measures)))
     about = json.loads((folder / SCORES).read_text(encoding="utf-8"))
     with_analyses_bonus(model, bonus).save(folder, about | {"dev": best.as_dict()})

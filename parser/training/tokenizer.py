@@ -39,7 +39,7 @@ def refuse_untrainable(config: Config) -> None:
         config.tokenizer.refuse_missing()
     if not config.tokenizer or not config.tokenizer.is_trained:
         return
-    for source in filter(None, (*config.treebank.train_files, config.treebank.dev)):
+    for source in (*config.treebank.train_files, *config.treebank.dev_files.values()):
         path = Path(data_path(source))
         if path.exists() and not path.is_file():
             raise ValueError(f"{path}: can be read only once, and a tokenizer needs it again: give a file")
@@ -119,12 +119,13 @@ def tokenizer_training(config: Config, run: Path) -> Iterator[TokenizerTraining 
     began = time.time()
     with tempfile.TemporaryDirectory(prefix=TOKENIZER_TRAINING, dir=run) as folder:
         of_treebanks = [files_of(Path(folder), number) for number in range(len(treebanks))]
+        of_names = dict(zip(treebanks, of_treebanks, strict=True))
         sources = [(of.train, file) for of, file in zip(of_treebanks, files, strict=True)]
-        for path, source in (*sources, (of_treebanks[0].dev, config.treebank.dev)):
-            if source:
-                text = as_training_text(stream_sentences(data_path(source), tree=False))
-                path.write_text(text, encoding="utf-8", errors="surrogateescape")
-        outputs = {treebank: of.output for treebank, of in zip(treebanks, of_treebanks, strict=True)}
+        sources += [(of_names[name].dev, file) for name, file in config.treebank.dev_files.items()]
+        for path, source in sources:
+            text = as_training_text(stream_sentences(data_path(source), tree=False))
+            path.write_text(text, encoding="utf-8", errors="surrogateescape")
+        outputs = {name: of.output for name, of in of_names.items()}
         with lifeline() as line:
             process = start_training(settings, Path(folder), len(treebanks), run / LOG, line)
             try:

@@ -16,14 +16,14 @@ from torch import Tensor
 from parser.config.data_folder import data_path
 from parser.system.console import say
 from parser.system.settings import Count, Settings
-from parser.treebank.conllu import read_treebank
+from parser.treebank.conllu import Roots, read_treebank
 from parser.treebank.conllu_output import arc_probabilities
 from parser.treebank.partial_trees import can_be_projective, read_partial_treebank, with_known
 from parser.treebank.projectivity import projectivized
 from parser.treebank.sentence import NO_HEAD, Sentence
 from parser.treebank.set_aside import set_aside
 
-ENDS = re.compile(r"([-_.](ud-)?train)?(\.(conllu|conll|conllx))?(\.gz)?$")
+ENDS = re.compile(r"([-_.](ud-)?(train|dev|test))?(\.(conllu|conll|conllx))?(\.gz)?$")
 """The part of a file's name after the name of the treebank, as in `en_ewt-ud-train.conllu`."""
 
 
@@ -55,7 +55,7 @@ class TreebankSettings(Settings):
     train: FileOrFiles
     """Training file in CoNLL-U or CoNLL-X. ${PARSER_DATA} stands for the data folder, which is `data` unless
     the variable is set. A list of files trains on several treebanks. Dev, test and anything parsed without
-    `--treebank` are then taken to belong to the first one."""
+    `--treebank` are then taken to belong to the first one, unless `dev` is a list, too."""
     train_sentences: Count | None = None
     """Train only on this many sentences from the beginning of `train`, or of its first file. This is useful
     for learning curves over the size of the treebank. A tokenizer is still trained on the whole file."""
@@ -65,11 +65,14 @@ class TreebankSettings(Settings):
     from each, so that trees of small treebanks are repeated."""
     silver: SilverSettings | None = None
     """Additional training trees that were made by another parser."""
-    dev: str | None
-    """Dev file. The model with the best score on it is kept, see `training.best_by`. null: there is no dev
-    file, and the model of the last epoch is kept, see [without dev](treebanks.md#without-dev)."""
-    test: str | None = None
-    """Test file. It is scored once, at the end, with the best model."""
+    dev: FileOrFiles | None
+    """Dev file. The model with the best score on it is kept, see `training.best_by`. A list has dev files of
+    treebanks in `train`, with the same names apart from `train` and `dev`. The mean of their scores counts,
+    and whoever parses has to name a treebank. null: there is no dev file, and the model of the last epoch is
+    kept, see [without dev](treebanks.md#without-dev)."""
+    test: FileOrFiles | None = None
+    """Test file. It is scored once, at the end, with the best model. Several files, as in `dev`, are scored
+    one by one, too."""
     roots: Literal["refuse", "attach-to-first"] = "refuse"
     """What to do with a tree that has several roots, as in treebanks from CoNLL-X. `refuse`: report an error.
     `attach-to-first`: make the other roots dependents of the first, labelled `dep`."""
@@ -91,7 +94,31 @@ class TreebankSettings(Settings):
     @property
     def files(self) -> tuple[str, ...]:
         """All treebanks that a run reads."""
-        return *self.train_files, *self.silver_files, *filter(None, (self.dev, self.test))
+        held_out = (*self.dev_files.values(), *self.test_files.values())
+        return *self.train_files, *self.silver_files, *held_out
+
+    @property
+    def dev_files(self) -> dict[str, str]:
+        """The dev file of each treebank that has one, by its name. Raises ValueError, see `_held_out`."""
+        return self._held_out("dev", self.dev)
+
+    @property
+    def test_files(self) -> dict[str, str]:
+        """Like `dev_files`."""
+        return self._held_out("test", self.test)
+
+    def _held_out(self, key: str, files: str | tuple[str, ...] | None) -> dict[str, str]:
+        """Files by the names of their treebanks. Raises ValueError for a list with a file of another one."""
+        names = treebank_names(self.train_files)
+        if files is None or isinstance(files, str):
+            return {names[0]: files} if files else {}
+        own = [re.sub(rf"(^|/){key}$", r"\1train", name) for name in treebank_names(files, key)]
+        of_treebanks = dict(zip(own, files, strict=True))
+        for name, path in of_treebanks.items():
+            if name not in names:
+                known = ", ".join(names)
+                raise ValueError(f"treebank.{key}: {path}: its treebank {name} is not in train, but {known}")
+        return of_treebanks
 
 
 class TrainingTrees(NamedTuple):
@@ -138,11 +165,20 @@ def read_training_file(path: str, settings: TreebankSettings) -> list[Sentence]:
     return (read_partial_treebank if settings.partial else read_treebank)(path, settings.roots)
 
 
-def treebank_names(paths: Sequence[str]) -> list[str]:
+def read_held_out(files: Mapping[str, str], roots: Roots) -> list[Sentence]:
+    """The sentences of the dev or test files of treebanks. Raises what `read_treebank` raises."""
+    return [
+        replace(sentence, treebank=name)
+        for name, path in files.items()
+        for sentence in read_treebank(data_path(path), roots)
+    ]
+
+
+def treebank_names(paths: Sequence[str], key: str = "train") -> list[str]:
     """The names of treebanks, from the names of their files: `en_ewt` for `en_ewt-ud-train.conllu`.
 
-    The folder is included if names would otherwise be equal: `a/train` and `b/train`. Raises ValueError if
-    they are still equal.
+    key: the setting, for messages. The folder is included if names would otherwise be equal: `a/train` and
+    `b/train`. Raises ValueError if they are still equal.
     """
     short = [ENDS.sub("", name) or name for name in (Path(path).name for path in paths)]
     names = [
@@ -151,7 +187,7 @@ def treebank_names(paths: Sequence[str]) -> list[str]:
     ]
     for name, path in zip(names, paths, strict=True):
         if names.count(name) > 1:
-            raise ValueError(f"treebank.train: {path}: another one is called {name}, too; rename the file")
+            raise ValueError(f"treebank.{key}: {path}: another one is called {name}, too; rename the file")
     return names
 
 

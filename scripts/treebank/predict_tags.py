@@ -42,8 +42,8 @@ def main() -> None:
         given.output / "train.conllu", train_set, in_folds(given.config, given.output, train_set, given.folds)
     )
     model = tagger(given.config, given.output / "whole", train_set)
-    for name, path in (("dev", treebank.dev), ("test", treebank.test)):
-        if path:
+    for name, files in (("dev", treebank.dev_files), ("test", treebank.test_files)):
+        for path in files.values():
             sentences = list(read_treebank(data_path(path)))
             _report(given.output / f"{name}.conllu", sentences, tagged(model, sentences))
 

@@ -13,9 +13,10 @@ import parser
 from parser.cli import main
 from parser.evaluation.evaluate import evaluate
 from parser.models.loading import ModelChoice, load_models
+from parser.text.tokenizer_kinds import tokenizer_from_json
 from parser.training import data
 from parser.training.config import read_config
-from parser.training.run import train
+from parser.training.run import train, train_and_score
 from parser.training.trees import (
     Mixture,
     SilverSettings,
@@ -139,6 +140,49 @@ def test_a_parser_of_two_treebanks_follows_the_one_that_is_asked_for(config_file
         assert own.parse(["dogs", "sleep"], upos=["NOUN", "VERB"]).labels[0] == label
     with pytest.raises(ValueError, match=r"'third'.*'first', 'second' are"):
         load_models(ModelChoice(paths, "third"))
+
+
+def held_out(files, split):
+    """Copies of training files, as dev or test files of the same treebanks."""
+    copies = [Path(path.replace("-ud-train", f"-ud-{split}")) for path in files]
+    for path, copy in zip(files, copies, strict=True):
+        copy.write_text(Path(path).read_text())
+    return list(map(str, copies))
+
+
+def test_the_mean_over_dev_sets_counts_and_a_treebank_has_to_be_named(config_file, files, tmp_path, capsys):
+    asked = [
+        *changes(files),
+        f"treebank.dev=[{', '.join(held_out(files, 'dev'))}]",
+        f"treebank.test=[{held_out(files[::-1], 'test')[0]}]",
+        "training.epochs=2",
+        "tokenizer={kind: bilstm, least_steps: 1, most_steps: 2}",
+    ]
+    run = tmp_path / "run"
+    result = train_and_score(read_config(config_file, asked), run)
+    of_treebanks = result["dev"]["treebanks"]
+    assert list(of_treebanks) == ["first", "second"]
+    assert result["dev"]["las"] == sum(each["las"] for each in of_treebanks.values()) / 2
+    assert result["dev"]["scored_words"] == 80
+    assert result["test"]["las"] == of_treebanks["second"]["las"]
+    assert "treebanks" not in result["text"]
+    tokenizers = tokenizer_from_json((run / "model" / "tokenizer.json").read_bytes())
+    assert list(tokenizers.contents) == ["first", "second"]
+    assert main(["evaluate", str(run / "model"), files[1], "--treebank", "second", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["las"] == result["test"]["las"]
+    assert main(["parse", str(run / "model"), files[1]]) == 2
+    assert "name one by --treebank: first, second" in capsys.readouterr().err
+
+
+def test_a_dev_set_of_no_treebank_in_train_is_refused(config_file, files):
+    config = read_config(config_file, [*changes(files), "treebank.dev=[a/third-ud-dev.conllu]"])
+    with pytest.raises(ValueError, match=r"treebank.dev: a/third-ud-dev.conllu: .* third is not in train"):
+        train_and_score(config, Path("nothing"))
+
+
+def test_dev_sets_in_folders_are_found_by_the_names_of_these():
+    files = {key: tuple(f"{name}/{key}.conllu" for name in "ab") for key in ("train", "dev", "test")}
+    assert list(TreebankSettings(**files).dev_files) == ["a/train", "b/train"]
 
 
 @pytest.mark.extended

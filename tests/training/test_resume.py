@@ -183,13 +183,13 @@ def test_a_run_that_is_stopped_at_an_epochs_last_batch_goes_on(config_file, tmp_
 def test_a_run_that_is_stopped_while_its_last_epoch_is_evaluated_is_scored_later(
     config_file, tmp_path, monkeypatch, capsys
 ):
-    def stopped(model, sentences, evaluate=loop.evaluate):
+    def stopped(model, sentences, evaluate=loop.evaluate_treebanks):
         signal.raise_signal(signal.SIGTERM)
         return evaluate(model, sentences)
 
     config = read_config(config_file, ["training.epochs=1", f"treebank.test={tmp_path}/tiny.conllu"])
     whole = train_and_score(config, tmp_path / "whole")
-    monkeypatch.setattr(loop, "evaluate", stopped)
+    monkeypatch.setattr(loop, "evaluate_treebanks", stopped)
     with pytest.raises(StoppedError, match="stopped at the end, after 1 epoch"):
         train_and_score(config, tmp_path / "run")
     assert not (tmp_path / "run/result.json").exists()

@@ -10,6 +10,7 @@ import torch
 from extended import extended, first_of
 
 from parser.evaluation.scores import Scores
+from parser.evaluation.treebank_scores import TreebankScores
 from parser.models.network_model import NetworkModel, load_network
 from parser.networks.loss import transition_loss
 from parser.training import data, epoch
@@ -71,10 +72,10 @@ def test_steps_are_those_of_adam(config_file):
 def scripted(monkeypatch, las, uas=None):
     """Replace the dev scores: one pair for each epoch."""
     scores = iter(
-        Scores(words=100, correct_heads=heads, correct_arcs=arcs)
+        TreebankScores({"": Scores(words=100, correct_heads=heads, correct_arcs=arcs)})
         for arcs, heads in zip(las, uas or [100] * len(las), strict=True)
     )
-    monkeypatch.setattr("parser.training.loop.evaluate", lambda *_: next(scores))
+    monkeypatch.setattr("parser.training.loop.evaluate_treebanks", lambda *_: next(scores))
 
 
 def trained(config_file, run, *changes):
