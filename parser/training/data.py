@@ -5,8 +5,9 @@ A network that does not fit into memory is refused, with the name of the setting
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ from parser.training.teachers import load_teachers, refuse_missing_teachers, tea
 from parser.training.transformer import KnownVectors, pretrained_transformer, with_frozen_vectors, word_source
 from parser.training.trees import (
     Mixture,
+    TreebankSettings,
     projective,
     projective_rows,
     read_held_out,
@@ -39,6 +41,7 @@ from parser.training.trees import (
 from parser.training.word_dropout import WordDropout
 from parser.transitions.inventory import Inventory
 from parser.treebank.batches import length_buckets
+from parser.treebank.conllu import stream_sentences
 from parser.treebank.embeddings import read_vectors
 from parser.treebank.sentence import Sentence
 from parser.treebank.tokens import encode_tokens
@@ -86,7 +89,7 @@ def load(
     refuse_missing_teachers(teachers)
     network = config.parser.network
     initial = load_initial(initial_path(config.initial_model), config.parser)
-    transformer = pretrained_transformer(network.transformer, initial)
+    transformer = pretrained_transformer(network.transformer, initial, partial(_forms, config.treebank))
     kept = cache_file(config, cache, transformer) if cache else None
     dev_sentences = read_held_out(config.treebank.dev_files, config.treebank.roots)
     prepared = load_prepared(kept, config.parser) if kept else None
@@ -119,6 +122,13 @@ def load(
         crossing=prepared.crossing,
         digest=digest,
     )
+
+
+def _forms(treebank: TreebankSettings) -> Iterator[str]:
+    """The forms of all files that are trained on."""
+    for path in (*treebank.train_files, *treebank.silver_files):
+        for sentence in stream_sentences(data_path(path), tree=False):
+            yield from sentence.forms
 
 
 def _with_frozen_vectors(

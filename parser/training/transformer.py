@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -41,22 +41,27 @@ if TYPE_CHECKING:
 
 
 def pretrained_transformer(
-    settings: TransformerSettings | None, initial: NetworkModel | None
+    settings: TransformerSettings | None,
+    initial: NetworkModel | None,
+    forms: Callable[[], Iterable[str]] = tuple,
 ) -> PretrainedTransformer | None:
     """The transformer of the settings, or of the model that training starts from, if there is one.
 
-    Raises ValueError if it cannot be read.
+    forms: called for the forms of train if those settings ask to prune the transformer. Raises ValueError if
+    it cannot be read, and what `forms` raises.
     """
     if settings is None:
         return None
     refuse_missing_libraries()
     from parser.networks.transformer.pretrained import read_pretrained
+    from parser.networks.transformer.pruning import pruned
 
     if initial and (encoder := initial.network.tokens.transformer):
         if encoder.settings.model != settings.model:
             say("the transformer is that of initial_model, not parser.network.transformer.model")
         return encoder.present()
-    return read_pretrained(data_path(settings.model))
+    transformer = read_pretrained(data_path(settings.model))
+    return pruned(transformer, forms()) if settings.prune else transformer
 
 
 def word_source(transformer: PretrainedTransformer | None) -> WordSource | None:

@@ -14,7 +14,7 @@ import torch
 from extended import extended, first_of
 from programs import together
 from safetensors.torch import load_file, save_file
-from small_transformers import make_transformer, transformer_of, transformers
+from small_transformers import TEXT, make_transformer, transformer_of, transformers
 from stopped_runs import Stops, left_behind
 from torch.testing import assert_close
 
@@ -71,10 +71,27 @@ def test_the_model_in_the_folder_parses_as_the_one_that_was_trained(case, config
     config = read_config(config_file, changes)
     scores = train(config, run, CPU)
     shutil.rmtree(folder)  # the model needs it no longer
-    assert evaluate(load_network(run / "model", CPU), read_treebank(config.treebank.dev)) == scores
+    assert (
+        evaluate(load_network(run / "model", CPU), read_treebank(config.treebank.dev)).as_dict()
+        == scores.as_dict()
+    )
     kept = {path.name for path in (run / "model" / "transformer").iterdir()}
     weights = {"model.safetensors"} if mode != "all" else set()
     assert kept == {"config.json", "tokenizer.json", "tokenizer_config.json", *weights}
+
+
+def test_a_pruned_transformer_is_in_the_model(config_file, tmp_path):
+    folder = make_transformer(tmp_path / "pretrained", "xlm-roberta", text=[*TEXT, "γάτες κοιμούνται"])
+    changes = [transformer_of(folder, train="all", prune=True), "training.epochs=1"]
+    train(read_config(config_file, changes), tmp_path / "run", CPU)
+    whole, pruned = (
+        json.loads((path / "config.json").read_text())["vocab_size"]
+        for path in (folder, tmp_path / "run" / "model" / "transformer")
+    )
+    assert pruned < whole
+    weights = load_file(tmp_path / "run" / "model" / "weights.safetensors")
+    vectors = [each for name, each in weights.items() if name.endswith("word_embeddings.weight")]
+    assert [len(each) for each in vectors] == [pruned]
 
 
 @pytest.mark.extended
@@ -246,7 +263,7 @@ def test_parsing_needs_neither_pytorch_nor_the_library(mode, configured, tmp_pat
     scores = train(config, tmp_path / "run", CPU)
     sentences = read_treebank(config.treebank.dev)
     for loaded in (load_models(ModelChoice((model,))), load_network(model, CPU)):
-        assert evaluate(loaded, sentences) == scores
+        assert evaluate(loaded, sentences).as_dict() == scores.as_dict()
     arguments = ["parse", str(model), config.treebank.dev, "--device", "cpu", "-o"]
     assert main([*arguments, str(tmp_path / "here.conllu")]) == 0
     program = [sys.executable, "-c", WITHOUT_PYTORCH, *arguments, str(tmp_path / "there.conllu")]
