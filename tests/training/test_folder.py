@@ -126,13 +126,13 @@ def test_metrics_that_are_broken_are_named(tmp_path, line):
 def test_a_folder_is_locked_until_its_scores_are_written(config_file, tmp_path, monkeypatch):
     locked = []
 
-    def scored(model, sentences, evaluate=training_run.evaluate):
+    def scored(model, sentences, evaluate=training_run.evaluate_treebanks):
         with pytest.raises(ValueError, match="another process is training there"):
             refuse_taken(tmp_path / "run")
         locked.append(len(sentences))
         return evaluate(model, sentences)
 
-    monkeypatch.setattr(training_run, "evaluate", scored)
+    monkeypatch.setattr(training_run, "evaluate_treebanks", scored)
     config = read_config(config_file, ["training.epochs=1", f"treebank.test={tmp_path}/tiny.conllu"])
     training_run.train_and_score(config, tmp_path / "run")
     assert locked
