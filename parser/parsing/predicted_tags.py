@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate, chain, pairwise
 
 import numpy as np
@@ -105,6 +105,8 @@ class SeenAnalyses:
         for combination in analyses.combinations:
             self._of_upos.setdefault(self._upos_of(combination), []).append(combination)
         self._values_of_upos = {upos: np.array(own).T for upos, own in self._of_upos.items()}
+        self._known_tags: dict[str, set[int | None]] = {}
+        """See `_tags_with_lemma`; not more forms than training has."""
         self._unseen = None
         if self._lemma is not None:
             words = [
@@ -131,13 +133,26 @@ class SeenAnalyses:
         """The lemmas of words whose form training has not seen with the chosen UPOS. chosen: see `best`."""
         if self._unseen is None or self._lemma is None:
             return {}
-        lemmas = {}
-        for word, (form, combination) in enumerate(zip(forms, chosen, strict=True)):
+        rows, words = [], []
+        for row, (form, combination) in enumerate(zip(forms, chosen, strict=True)):
             upos = self._upos_of(combination)
-            known = (self._analyses.combinations[number] for number in self._analyses.of_form.get(form, ()))
-            if not any(self._upos_of(own) == upos and own[self._lemma] != NO_VALUE for own in known):
-                lemmas[word] = self._unseen.lemma(form, upos, scores[self._lemma][word])
-        return lemmas
+            if upos not in self._tags_with_lemma(form):
+                rows.append(row)
+                words.append((form, upos))
+        lemmas = self._unseen.lemmas(words, scores[self._lemma][rows]) if rows else []
+        return dict(zip(rows, lemmas, strict=True))
+
+    def _tags_with_lemma(self, form: str) -> Collection[int | None]:
+        """The UPOS with which training has lemmas of a form."""
+        own = self._analyses.of_form.get(form)
+        if not own or self._lemma is None:
+            return ()
+        known = self._known_tags.get(form)
+        if known is None:
+            combinations = map(self._analyses.combinations.__getitem__, own)
+            known = {self._upos_of(each) for each in combinations if each[self._lemma] != NO_VALUE}
+            self._known_tags[form] = known
+        return known
 
     def _chosen(self, scores: Sequence[Floats], best: Combination, own: Sequence[int]) -> Combination:
         """The combination of a word.

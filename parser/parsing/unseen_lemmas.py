@@ -36,6 +36,14 @@ class SeenForms(NamedTuple):
     """The rule of each form's lemma."""
 
 
+class RuleCounts(NamedTuple):
+    of_rules: Mapping[int, int]
+    kinds: int
+    """The number of rules."""
+    total: int
+    """Of the forms and kinds."""
+
+
 class UnseenLemmas:
     """Chooses the likeliest lemma by the network and by the endings of the forms in training.
 
@@ -47,7 +55,7 @@ class UnseenLemmas:
     def __init__(self, words: Sequence[tuple[str, int | None, int]], rules: Sequence[str]):
         """words: forms of training with the numbers of their UPOS and rule. rules: see `lemma_rule`."""
         self._given, self._rules = words, rules
-        self._counted: dict[tuple[int | None, str], Mapping[int, int]] = {}
+        self._counted: dict[tuple[int | None, str], RuleCounts] = {}
 
     @cached_property
     def _words(self) -> Mapping[int | None, SeenForms]:
@@ -62,27 +70,37 @@ class UnseenLemmas:
         """Those that training has."""
         return frozenset(lemma_of(form, self._rules[rule]) for form, _, rule in self._given)
 
-    def lemma(self, form: str, upos: int | None, scores: Floats) -> str:
-        """scores: [rules] log probabilities by the network, up to a constant."""
-        by_network = softmax(scores[None])[0]
-        best = int(by_network.argmax())
+    def lemmas(self, words: Sequence[tuple[str, int | None]], scores: Floats) -> list[str]:
+        """words: their forms and UPOS. scores: [words, rules] log probabilities, up to constants."""
+        by_network = softmax(scores)
+        best = by_network.argmax(1).tolist()
+        return [
+            self._lemma(form, upos, of_word, rule)
+            for (form, upos), of_word, rule in zip(words, by_network, best, strict=True)
+        ]
+
+    def _lemma(self, form: str, upos: int | None, by_network: Floats, best: int) -> str:
+        """by_network: [rules] probabilities. best: the rule with the greatest."""
         probability = by_network.item(best)
-        # Mostly this rule wins, whatever endings and lemmas say of the others.
         [by_ending] = self._by_ending(form, upos, [best])
-        # What the network has to give all rules of another lemma together, at least.
-        least = probability * (by_ending + LEAST_OF_RULE) / ((1 + LEAST_OF_RULE) * KNOWN_LEMMA)
+        lemma = lemma_of(form, self._rules[best])
+        weight = self._weight(lemma) * probability * (by_ending + LEAST_OF_RULE)
+        # What the network has to give all rules of another lemma together, at least. Mostly it does not.
+        least = weight / ((1 + LEAST_OF_RULE) * KNOWN_LEMMA)
         if least > 1 - probability:
-            return lemma_of(form, self._rules[best])
-        likely = np.argsort(-by_network, kind="stable")[:CANDIDATES]
-        candidates = likely[by_network[likely] * CANDIDATES > least].tolist()
+            return lemma
+        candidates = np.flatnonzero(by_network * CANDIDATES > least)
+        order = np.argsort(-by_network[candidates], kind="stable")[:CANDIDATES]
+        rules = candidates[order].tolist()
         of_lemmas: dict[str, float] = {}
-        for rule, by_ending in zip(candidates, self._by_ending(form, upos, candidates), strict=True):
+        for rule, by_ending in zip(rules, self._by_ending(form, upos, rules), strict=True):
             lemma = lemma_of(form, self._rules[rule])
-            weight = KNOWN_LEMMA if lemma in self._lemmas else 1.0
-            of_lemmas[lemma] = of_lemmas.get(lemma, 0.0) + weight * by_network.item(rule) * (
-                by_ending + LEAST_OF_RULE
-            )
+            weight = self._weight(lemma) * by_network.item(rule) * (by_ending + LEAST_OF_RULE)
+            of_lemmas[lemma] = of_lemmas.get(lemma, 0.0) + weight
         return max(of_lemmas, key=of_lemmas.__getitem__)
+
+    def _weight(self, lemma: str) -> float:
+        return KNOWN_LEMMA if lemma in self._lemmas else 1.0
 
     def _by_ending(self, form: str, upos: int | None, rules: Sequence[int]) -> list[float]:
         """The probability of each rule after the ending of a form."""
@@ -90,23 +108,23 @@ class UnseenLemmas:
         probabilities = [0.0] * len(rules)
         for length in range(len(backwards) + 1):
             counts = self._counts(upos, backwards[:length])
-            if not counts:
+            if not counts.of_rules:
                 break
-            kinds = len(counts)
-            total = sum(counts.values()) + kinds
+            of_rules, kinds, total = counts
             probabilities = [
-                (counts.get(rule, 0) + kinds * shorter) / total
+                (of_rules.get(rule, 0) + kinds * shorter) / total
                 for rule, shorter in zip(rules, probabilities, strict=True)
             ]
         return probabilities
 
-    def _counts(self, upos: int | None, ending: str) -> Mapping[int, int]:
+    def _counts(self, upos: int | None, ending: str) -> RuleCounts:
         """How often forms with this ending have each rule. ending: backwards."""
         counts = self._counted.get((upos, ending))
         if counts is None:
             endings, rules = self._words.get(upos, SeenForms((), ()))
             start, end = (bisect_left(endings, each) for each in (ending, ending + LAST_CHARACTER))
-            counts = Counter(rules[start:end])
-            if counts:  # others could fill the memory
+            of_rules = Counter(rules[start:end])
+            counts = RuleCounts(of_rules, len(of_rules), end - start + len(of_rules))
+            if of_rules:  # others could fill the memory
                 self._counted[upos, ending] = counts
         return counts

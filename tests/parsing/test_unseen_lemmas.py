@@ -39,14 +39,16 @@ def test_a_lemma_is_the_likeliest(words, unseen):
             lemma = lemma_of(form, RULES[rule])
             weight = math.exp(score) * (by_ending(words, form, upos, rule) + LEAST_OF_RULE)
             weights[lemma] = weights.get(lemma, 0) + weight * (KNOWN_LEMMA if lemma in known else 1)
-        assert math.isclose(weights[chosen.lemma(form, upos, scores)], max(weights.values()), rel_tol=1e-5)
+        assert math.isclose(
+            weights[chosen.lemmas([(form, upos)], scores[None])[0]], max(weights.values()), rel_tol=1e-5
+        )
 
 
 def test_a_rule_that_the_network_hardly_likes_may_win():
     words = [("bab", 0, 1), ("ab", 0, 1), ("aaa", 1, 1)]  # the last: its lemma is that of the rule, too
     scores = np.array([0.0, -9.5, -20.0, -20.0, -20.0], np.float32)
-    assert UnseenLemmas(words, RULES).lemma("aab", 0, scores) == lemma_of("aab", RULES[1])
-    assert UnseenLemmas(words, RULES).lemma("aab", 0, scores * 2) == lemma_of("aab", RULES[0])
+    assert UnseenLemmas(words, RULES).lemmas([("aab", 0)], scores[None]) == [lemma_of("aab", RULES[1])]
+    assert UnseenLemmas(words, RULES).lemmas([("aab", 0)], 2 * scores[None]) == [lemma_of("aab", RULES[0])]
 
 
 def test_endings_and_known_lemmas_decide_between_rules_that_the_network_likes_alike():
@@ -60,13 +62,12 @@ def test_endings_and_known_lemmas_decide_between_rules_that_the_network_likes_al
     rules = list(dict.fromkeys(lemma_rule(form, lemma) for form, lemma in pairs))
     words = [(form, 0, rules.index(lemma_rule(form, lemma))) for form, lemma in pairs]
     unseen, alike = UnseenLemmas(words, rules), np.zeros(len(rules), np.float32)
-    assert unseen.lemma("hitting", 0, alike) == "hit"  # by its ending
-    assert unseen.lemma("talking", 0, alike) == "talk"  # known
-    assert unseen.lemma("Talked", 0, alike) == "talk"
+    forms = [("hitting", 0), ("talking", 0), ("Talked", 0)]  # the first by its ending, the others' are known
+    assert unseen.lemmas(forms, np.stack([alike] * 3)) == ["hit", "talk", "talk"]
 
 
 def test_only_the_best_rules_of_the_network_are_tried():
     rules = [f"whole\t{number}" for number in range(CANDIDATES + 1)]
     scores = -np.arange(len(rules), dtype=np.float32)
     words = [("a", 0, CANDIDATES)] * 1_000
-    assert UnseenLemmas(words, rules).lemma("a", 0, scores) == "0"
+    assert UnseenLemmas(words, rules).lemmas([("a", 0)], scores[None]) == ["0"]
