@@ -5,14 +5,12 @@ Nothing in them is executed, and sizes are checked before memory is allocated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from pydantic import ValidationError
 from safetensors import SafetensorError
 
 from parser.models.column_shares import ColumnShares, shares_from_json
@@ -50,7 +48,7 @@ from parser.models.transformer_files import (
 )
 from parser.models.weight_shapes import VECTORS, weight_shapes
 from parser.system.console import listed
-from parser.system.settings import FAULTS_SHOWN, fault_lines, more_faults
+from parser.system.settings import FAULTS_SHOWN, more_faults, naming
 from parser.treebank.vocabulary import PRETRAINED, Vocabulary
 
 WEIGHT_TYPES = "F32", "F16"
@@ -136,13 +134,13 @@ def load_model(source: ModelFiles | Path) -> ArrayModel:
 
 def _read(files: ModelFiles) -> ArrayModel:
     """Read a model from its files. Raises OtherFormatError, or one of the exceptions `BROKEN`."""
-    with _naming(SETTINGS):
+    with naming(SETTINGS):
         settings = settings_from_json(text_of(files, SETTINGS))
     if missing := missing_files(files):
         raise ValueError(missing)
-    with _naming(VOCABULARY):
+    with naming(VOCABULARY):
         vocabulary = Vocabulary.from_json(text_of(files, VOCABULARY))
-    with _naming(COLUMN_SHARES):
+    with naming(COLUMN_SHARES):
         shares: Mapping[str, ColumnShares] = shares_from_json(text_of(files, COLUMN_SHARES))
     _refuse_other_columns(settings, vocabulary)
     transformer = read_transformer(files, settings.network)
@@ -157,17 +155,6 @@ def _weights(files: ModelFiles) -> dict[str, Floats]:
         if not np.isfinite(weight).all():
             raise ValueError(f"{name} has values that are not finite")
     return weights
-
-
-@contextmanager
-def _naming(file: str) -> Iterator[None]:
-    """Add the name of the file to each ValueError of the block."""
-    try:
-        yield
-    except ValidationError as error:
-        raise ValueError(f"{file}: {'; '.join(fault_lines(error))}") from None
-    except ValueError as error:
-        raise ValueError(f"{file}: {error}") from None
 
 
 def _refuse_other_columns(settings: ParserSettings, vocabulary: Vocabulary) -> None:

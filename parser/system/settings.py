@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -66,6 +67,17 @@ def fault_lines(error: ValidationError, section: str = "") -> list[str]:
         message = "unknown key" if detail["type"] == "extra_forbidden" else shortened(detail["msg"])
         lines.append(f"{shortened(key, MAX_KEY)}: {message}" if key else message)
     return [*lines, *more_faults(len(details) - len(lines))]
+
+
+@contextmanager
+def naming(file: str) -> Iterator[None]:
+    """Add the name of a file to each ValueError of the block."""
+    try:
+        yield
+    except ValidationError as error:
+        raise ValueError(f"{file}: {'; '.join(fault_lines(error))}") from None
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
 
 
 def more_faults(count: int) -> list[str]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from parser.models.model_files import TOKENIZER, ModelFiles, members_of, model_files, refuse_without_model
-from parser.system.settings import fault_lines
+from parser.system.settings import naming
 from parser.text.reading import TextFormat, TextReader
 from parser.text.tokenizer_kinds import Lines, StoredTokenizer, tokenizer_from_json
 
@@ -31,10 +29,8 @@ def reader_of_model(
     model: Path, form: TextFormat, tokenizer: StoredTokenizer, treebank: str | None = None
 ) -> TextReader:
     """Like `text_reader`. tokenizer: that of the model, whose path is only used in messages."""
-    try:
+    with naming(f"{model}: {TOKENIZER}"):
         return reader_with(form, tokenizer, treebank)
-    except ValueError as error:
-        raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
 
 
 def has_tokenizer(model: Path) -> bool:
@@ -52,7 +48,9 @@ def tokenizer_of(model: Path, form: TextFormat, treebank: str | None = None) -> 
 
 def tokenizer_in(content: bytes, model: str, treebank: str | None = None) -> StoredTokenizer:
     """Like `tokenizer_of`. content: that of the file. model: the model's name for messages."""
-    return _sound(_read(content, model), model, treebank)
+    with naming(f"{model}: {TOKENIZER}"):
+        tokenizer = tokenizer_from_json(content)
+    return _sound(tokenizer, model, treebank)
 
 
 def _stored(model: Path, form: TextFormat) -> StoredTokenizer:
@@ -61,11 +59,8 @@ def _stored(model: Path, form: TextFormat) -> StoredTokenizer:
     files = _first_files(model)
     if not files.has(TOKENIZER):
         raise ValueError(f"{model}: {MISSING}")
-    try:
-        content = files.content(TOKENIZER)
-    except ValueError as error:
-        raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
-    return _read(content, str(model))
+    with naming(f"{model}: {TOKENIZER}"):
+        return tokenizer_from_json(files.content(TOKENIZER))
 
 
 def _first_files(model: Path) -> ModelFiles:
@@ -75,20 +70,9 @@ def _first_files(model: Path) -> ModelFiles:
     return members_of(files)[0]
 
 
-def _read(content: bytes, model: str) -> StoredTokenizer:
-    try:
-        return tokenizer_from_json(content)
-    except ValidationError as error:
-        raise ValueError(f"{model}: {TOKENIZER}: {'; '.join(fault_lines(error))}") from None
-    except ValueError as error:
-        raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
-
-
 def _sound(tokenizer: StoredTokenizer, model: str, treebank: str | None) -> StoredTokenizer:
-    try:
+    with naming(f"{model}: {TOKENIZER}"):
         tokenizer.settings.refuse_unsound(tokenizer.content(treebank))
-    except ValueError as error:
-        raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
     return tokenizer
 
 

@@ -198,7 +198,7 @@ def cache_file(config: Config, folder: Path, transformer: PretrainedTransformer 
         digest_of([initial]) if initial else "",
         distillation and [distillation.weight, digest_of(teacher_paths(distillation))],
         # The purpose of each file: the same file can be training data in one run and dev data in another.
-        [len(treebank.silver_files), len(treebank.dev_files), len(vectors)],
+        [len(treebank.silver_files), len(vectors)],
         hash_of([*source, *paths]),
     ]
     return folder / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]}{SUFFIX}"

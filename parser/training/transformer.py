@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 def pretrained_transformer(
     settings: TransformerSettings | None,
     initial: NetworkModel | None,
-    forms: Callable[[], Iterable[str]] = tuple,
+    forms: Callable[[], Iterable[str]],
 ) -> PretrainedTransformer | None:
     """The transformer of the settings, or of the model that training starts from, if there is one.
 

@@ -26,14 +26,14 @@ def pruned(transformer: PretrainedTransformer, words: Iterable[str]) -> Pretrain
     A word that consists of these characters, in any case, of digits and of marks is divided as before. A
     transformer whose pieces consist of bytes, or are made by merging others, stays as it is.
     """
-    tokenizer = json.loads(transformer.tokenizer)
-    kept = _kept_pieces(transformer, tokenizer, words)
-    if kept is None:
+    tokenizer, config = json.loads(transformer.tokenizer), json.loads(transformer.config)
+    if tokenizer["model"]["type"] not in ("Unigram", "WordPiece"):
         return transformer
+    known = _characters(Tokenizer.from_str(transformer.tokenizer), words)
+    kept = _kept_pieces(tokenizer, config, known)
     numbers = {old: new for new, old in enumerate(kept)}
-    config: dict[str, Any] = {
-        key: numbers.get(value) if key.endswith(PIECE_OF_CONFIG) else value
-        for key, value in json.loads(transformer.config).items()
+    config = {
+        key: numbers.get(value) if key.endswith(PIECE_OF_CONFIG) else value for key, value in config.items()
     }
     config["vocab_size"] = len(kept)
     vectors = f"{KINDS[config['model_type']].words}.weight"
@@ -46,26 +46,21 @@ def pruned(transformer: PretrainedTransformer, words: Iterable[str]) -> Pretrain
     )
 
 
-def _kept_pieces(
-    transformer: PretrainedTransformer, tokenizer: Any, words: Iterable[str]
-) -> list[int] | None:
-    """The numbers of the pieces that stay, in order; None if all do."""
-    model, config = tokenizer["model"], json.loads(transformer.config)
+def _kept_pieces(tokenizer: Any, config: Mapping[str, Any], known: set[str]) -> list[int]:
+    """The numbers of the pieces that stay, in order. known: characters."""
+    model = tokenizer["model"]
     if model["type"] == "Unigram":
         pieces = [piece for piece, _ in model["vocab"]]
         # An unknown character has a lower score than the piece with the lowest one.
         always = {min(model["vocab"], key=itemgetter(1))[0]}
-    elif model["type"] == "WordPiece":
+    else:
         pieces = sorted(model["vocab"], key=model["vocab"].__getitem__)
         always = set()
-    else:
-        return None
     always.update(each["content"] for each in tokenizer["added_tokens"])
     numbered = {config.get(key) for key in config if key.endswith(PIECE_OF_CONFIG)}
     # In RoBERTa and others, positions are counted from the number of the padding piece.
     first = 1 + (config.get("pad_token_id") or 0)
     prefix = model.get("continuing_subword_prefix", BLANK_OF_PIECE)
-    known = _characters(Tokenizer.from_str(transformer.tokenizer), words)
 
     def stays(number: int, piece: str) -> bool:
         own = piece.removeprefix(prefix)
@@ -74,7 +69,7 @@ def _kept_pieces(
 
     kept = [number for number, piece in enumerate(pieces) if stays(number, piece)]
     # Pieces that were added after training follow the others.
-    return kept + sorted({each["id"] for each in tokenizer["added_tokens"]} - {*range(len(pieces))})
+    return kept + sorted(each["id"] for each in tokenizer["added_tokens"] if each["id"] >= len(pieces))
 
 
 def _characters(tokenizer: Tokenizer, words: Iterable[str]) -> set[str]:
