@@ -529,7 +529,7 @@ def seeds_from_raw_text() -> str:
     """Means of three seeds on the raw text of test, with the lowest and the highest score."""
     measures = {"sentences": "", "upos": "upos", "ufeats": "feats", "lemmas": "lemma", "las": ""}
     lines = []
-    for name, runs in runs_of_table("small-treebanks-text").items():
+    for name, runs in runs_of_table("seeds-from-raw-text").items():
         predicted = runs[0]["config"]["parser"]["network"]["tags"]["predict"]
         lines.append(
             (
