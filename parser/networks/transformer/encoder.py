@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -13,8 +13,10 @@ from torch import Tensor, nn
 
 from parser.batching.device import to_device
 from parser.batching.functional import dropout, present_precision
+from parser.batching.ragged import Ragged
 from parser.networks.settings import TransformerSettings
-from parser.networks.transformer.pieces import PieceSource, Together, Windows, padding_together
+from parser.networks.transformer.packing import PACKED_ATTENTION, PackedWindows
+from parser.networks.transformer.pieces import PieceSource, Together, Windows, padding_together, rows_of
 from parser.networks.transformer.pretrained import PretrainedTransformer
 from parser.networks.transformer.tokenizer import PieceTokenizer
 from parser.networks.transformer.weights import (
@@ -54,9 +56,14 @@ class TransformerEncoder(nn.Module):
         self._padding = getattr(config, "pad_token_id", None) or 0
         self.size: int = config.hidden_size
         """Size of a word vector."""
+        self._first_position = _first_position(self.model)
+        positions = getattr(config, "max_position_embeddings", 1_000_000) - self._first_position
         self._most_pieces = longest_window(
-            settings, tokenizer, config.num_hidden_layers, config.vocab_size, _positions(self.model)
+            settings, tokenizer, config.num_hidden_layers, config.vocab_size, positions
         )
+        self._can_pack = config.model_type in FULL_ATTENTION and config._attn_implementation == "sdpa"
+        if self._can_pack:
+            config._attn_implementation = PACKED_ATTENTION
         self.mix = nn.Parameter(torch.zeros(settings.layers))
         self.scale = nn.Parameter(torch.ones(()))
         self.register_state_dict_post_hook(_without_frozen)
@@ -109,29 +116,47 @@ class TransformerEncoder(nn.Module):
         """
         assert tokens.pieces
         # `Windows` reads only the lengths, which are on the host.
-        device = tokens.pieces.values.device
-        windows = Windows.of(tokens, self._most_pieces, padding_together(device))
+        pieces, device = tokens.pieces.values, tokens.pieces.values.device
+        packs = self._can_pack and device.type == "cpu"
+        windows = Windows.of(tokens, self._most_pieces, padding_together(device, packs))
+        groups = rows_of(windows.together) if packs else [[together] for together in windows.together]
         parts = []
-        for together in windows.together:
+        for group in groups:
             with torch.no_grad() if self.is_frozen else nullcontext():
-                layers = self._pooled(tokens.pieces.values, together)
+                layers = self._of_packed(pieces, group) if packs else self._of_padded(pieces, *group)
             parts.append(finish(layers))
         return torch.cat(parts).index_select(0, to_device(windows.place_of_word, device))
 
-    def _pooled(self, pieces: Tensor, together: Together) -> Tensor:
+    def _of_packed(self, pieces: Tensor, groups: Sequence[Together]) -> Tensor:
+        """[words, layers, size] The last layers at the words of the groups. pieces: [pieces of the batch]."""
+        row = PackedWindows.of(groups, len(self._before), len(self._after))
+        ids = pieces[row.pieces]
+        for number, piece in enumerate(self._before):
+            ids = ids.masked_fill(row.positions == number, piece)
+        for number, piece in enumerate(self._after):
+            ids = ids.masked_fill(row.positions == row.ends + number, piece)
+        layers = self._layers(
+            input_ids=ids[None],
+            position_ids=row.positions[None] + self._first_position,
+            padded_windows=row.padded,
+        )  # [1, row, layers, size]
+        return self._of_words(layers[0].flatten(1), row.words)
+
+    def _of_padded(self, pieces: Tensor, together: Together) -> Tensor:
         """[words, layers, size] The last layers at the words of `together`. pieces: [pieces of the batch]."""
         ids, is_piece = self._inputs(pieces, together)  # [windows, length + special pieces]
-        with self._precision(pieces.device):
-            mask = self._mask(is_piece, together)
-            output = self.model(
-                input_ids=ids, attention_mask=mask, output_hidden_states=True, return_dict=True
-            )
-        layers = torch.stack(output.hidden_states[-self.settings.layers :], dim=2).to(self.mix.dtype)
+        layers = self._layers(input_ids=ids, attention_mask=self._mask(is_piece, together))
         start = len(self._before)
         of_pieces = (
             layers[:, start : start + together.length].flatten(0, 1).flatten(1)
         )  # [windows * length, layers * size]
-        return self._of_words(of_pieces, together).unflatten(1, (self.settings.layers, self.size))
+        return self._of_words(of_pieces, together.words)
+
+    def _layers(self, **inputs: Any) -> Tensor:
+        """[..., pieces, layers, size] The last layers of the transformer."""
+        with self._precision(self.mix.device):
+            output = self.model(**inputs, output_hidden_states=True, return_dict=True)
+        return torch.stack(output.hidden_states[-self.settings.layers :], dim=2).to(self.mix.dtype)
 
     def _mask(self, is_piece: Tensor, together: Together) -> Tensor | None:
         """The attention mask. is_piece: [windows, length].
@@ -139,8 +164,7 @@ class TransformerEncoder(nn.Module):
         The library inspects the values of a mask of rank 2, for which the host has to wait for the GPU. It
         does not inspect a mask of rank 4.
         """
-        config = self.model.config
-        if config.model_type not in FULL_ATTENTION or config._attn_implementation != "sdpa":
+        if not self._can_pack:
             return is_piece.long()
         has_padding = bool((together.counts < together.length).any())  # known to the host
         return is_piece[:, None, None] if has_padding else None
@@ -161,14 +185,18 @@ class TransformerEncoder(nn.Module):
         is_piece = position < counts + len(self._after)
         return ids.masked_fill(~is_piece, self._padding), is_piece
 
-    def _of_words(self, of_pieces: Tensor, together: Together) -> Tensor:
-        """[words, layers * size] Pool the pieces of words. of_pieces: [windows * length, layers * size]."""
-        words = together.words
+    def _of_words(self, of_pieces: Tensor, words: Ragged) -> Tensor:
+        """[words, layers, size] Pool the pieces of words.
+
+        of_pieces: [pieces, layers * size]. words: the places of the pieces of each word.
+        """
         if self.settings.pooling == "mean":
             values, offsets = (to_device(part, of_pieces.device) for part in (words.values, words.offsets))
-            return F.embedding_bag(values, of_pieces, offsets, mode="mean")
-        index = words.offsets if self.settings.pooling == "first" else words.offsets + words.lengths - 1
-        return of_pieces.index_select(0, to_device(words.values[index], of_pieces.device))
+            pooled = F.embedding_bag(values, of_pieces, offsets, mode="mean")
+        else:
+            index = words.offsets if self.settings.pooling == "first" else words.offsets + words.lengths - 1
+            pooled = of_pieces.index_select(0, to_device(words.values[index], of_pieces.device))
+        return pooled.unflatten(1, (self.settings.layers, self.size))
 
     def _precision(self, device: torch.device) -> AbstractContextManager[object]:
         if present_precision() == "bfloat16":
@@ -184,13 +212,12 @@ def _as_cached(layers: Tensor) -> Tensor:
     return layers.clamp(bounds.min, bounds.max).half()
 
 
-def _positions(transformer: Any) -> int:
-    """The longest text in pieces, special ones included, that the transformer can read."""
-    longest: int = getattr(transformer.config, "max_position_embeddings", 1_000_000)
+def _first_position(transformer: Any) -> int:
+    """The number of the first piece's position; RoBERTa and others count from that of padding."""
     for name, part in transformer.named_modules():
         if name.endswith("position_embeddings") and getattr(part, "padding_idx", None) is not None:
-            return longest - part.padding_idx - 1  # such as RoBERTa, which counts from there
-    return longest
+            return int(part.padding_idx) + 1
+    return 0
 
 
 def _without_frozen(module: nn.Module, weights: dict[str, Any], prefix: str, local_metadata: object) -> None:

@@ -4,7 +4,7 @@ length are read together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
@@ -35,12 +35,14 @@ class PieceSource:
 
 PIECES_TOGETHER = 8192
 """Maximum number of pieces in windows that are read together, padding included."""
-PADDING_ON_CPU, PADDING_ON_GPU = 256, 1024
+PADDING_IN_ATTENTION, PADDING_ON_CPU, PADDING_ON_GPU = 64, 256, 1024
 """Maximum padding of windows that are read together. More padding takes longer than another call; on a GPU, a
-call is many launches."""
+call is many launches. The first is for packed windows, of which only attention is computed together."""
 
 
-def padding_together(device: torch.device) -> int:
+def padding_together(device: torch.device, packs: bool) -> int:
+    if packs:
+        return PADDING_IN_ATTENTION
     return PADDING_ON_CPU if device.type == "cpu" else PADDING_ON_GPU
 
 
@@ -97,6 +99,20 @@ class Windows:
             together.append(Together(first, sizes[rows], length, pieces_of_words))
             start_word = end_word
         return cls(together, word_order.argsort())
+
+
+def rows_of(groups: Iterable[Together], most: int = PIECES_TOGETHER) -> Iterator[list[Together]]:
+    """Groups that are packed into one row. most: maximum number of pieces in a row of several groups."""
+    row: list[Together] = []
+    pieces = 0
+    for group in groups:
+        own = int(group.counts.sum())
+        if row and pieces + own > most:
+            yield row
+            row, pieces = [], 0
+        row.append(group)
+        pieces += own
+    yield row
 
 
 def _groups(order: Tensor, sizes: Sequence[int], most: int, most_padding: int) -> Iterator[Tensor]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
+from parser.batching.functional import dropout
 from parser.networks.settings import Trained, TransformerSettings
 
 if TYPE_CHECKING:
@@ -37,10 +38,20 @@ def transformer_to_train(settings: TransformerSettings, pretrained: PretrainedTr
             r=lora.rank, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules="all-linear"
         )
         model = inject_adapter_in_model(adapter, model)
+    for name, module in list(model.named_modules()):
+        if type(module) is nn.Dropout:
+            model.set_submodule(name, FastDropout(module.p))
     if settings.gradient_checkpointing:
         enable = getattr(model, ENABLE_CHECKPOINTING, None) or model.gradient_checkpointing_enable
         enable({"use_reentrant": False})
     return model
+
+
+class FastDropout(nn.Dropout):
+    """Dropout that is also fast on a CPU. The library asks it for `p`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return dropout(input, self.p, self.training)
 
 
 def is_frozen(name: str, trained: Trained) -> bool:
