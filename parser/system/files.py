@@ -138,14 +138,20 @@ def write_atomically(path: Path, content: bytes) -> None:
     For files in folders of this program, by a single writer at a time. A temporary file left behind by a
     killed writer is removed. Raises OSError with the name of the file, and what `refuse_unwritable` raises.
     """
+    with replaced_atomically(path) as unfinished, unfinished.open("xb") as file:
+        file.write(content)
+
+
+@contextmanager
+def replaced_atomically(path: Path) -> Iterator[Path]:
+    """The path of a file to write in the block, which then replaces `path`; see `write_atomically`."""
     refuse_unwritable(path)
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         try:
             unfinished.unlink(missing_ok=True)
-            with unfinished.open("xb") as file:
-                file.write(content)
-                file.flush()
+            yield unfinished
+            with unfinished.open("rb") as file:
                 os.fsync(file.fileno())
             os.replace(unfinished, path)
         finally:

@@ -6,6 +6,8 @@ uninterrupted one on a CPU, and with `training.deterministic` also on a GPU."""
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,13 +16,13 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.torch import save, save_file
 from torch import Tensor
 
 from parser.evaluation.scores import Scores
 from parser.evaluation.treebank_scores import TreebankScores
 from parser.system.console import shortened
-from parser.system.files import nameless_file, readable, write_atomically
+from parser.system.files import nameless_file, readable, replaced_atomically
 from parser.training.graphed_gradients import GraphedGradients
 from parser.training.optimizer import Schedule
 from parser.training.processes import ProcessGroup
@@ -30,7 +32,8 @@ NETWORK, AVERAGE, OPTIMIZER, TOTALS = "network.", "average.", "optimizer.", "tot
 RANDOM, DEVICE_RANDOM = "random", "random.cuda"
 RandomState = Mapping[str, Tensor]
 """The states of a process's random number generators by name."""
-
+OS_ERROR = re.compile(r"os error (\d+)")
+"""The number in a message of safetensors, which raises no OSError."""
 
 FORMAT = "1"
 """File format; see docs/model-format.md. It changes when versions could misread each other's files."""
@@ -75,16 +78,29 @@ def random_state(device: torch.device) -> RandomState:
 
 
 def save_checkpoint(path: Path, training: TrainingState, others: Sequence[RandomState] = ()) -> None:
-    """Replace the checkpoint.
+    """Replace the checkpoint. Its content is nowhere in memory: it may take gigabytes.
 
     others: the random states of the processes with ranks from 1. Raises OSError with the file's name; the
     previous checkpoint is kept in that case.
     """
-    write_atomically(path, checkpoint_content(training, others))
+    tensors, metadata = _content(training, others)
+    with replaced_atomically(path) as unfinished:
+        try:
+            save_file(tensors, unfinished, metadata)
+        except SafetensorError as error:
+            number = OS_ERROR.search(str(error))
+            raise (OSError(int(number[1]), os.strerror(int(number[1]))) if number else error) from None
 
 
-def checkpoint_content(training: TrainingState, others: Sequence[RandomState] = ()) -> bytes:
+def checkpoint_content(training: TrainingState) -> bytes:
     """The content of the checkpoint that `save_checkpoint` writes."""
+    return save(*_content(training, ()))
+
+
+def _content(
+    training: TrainingState, others: Sequence[RandomState]
+) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors of a checkpoint by name, and the rest of it."""
     tensors = {f"{NETWORK}{name}": tensor for name, tensor in training.step.network.state_dict().items()}
     if training.step.average:
         tensors |= {f"{AVERAGE}{name}": tensor for name, tensor in training.step.average.state().items()}
@@ -99,7 +115,7 @@ def checkpoint_content(training: TrainingState, others: Sequence[RandomState] = 
         "progress": json.dumps({**vars(training.progress), "best": best}),
         "schedule": json.dumps(training.schedule.state()),
     }
-    return save({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata)
+    return {name: tensor.contiguous() for name, tensor in tensors.items()}, metadata
 
 
 def load_checkpoint(path: Path, training: TrainingState, rank: int = 0) -> None:

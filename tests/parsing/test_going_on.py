@@ -3,7 +3,6 @@
 import gzip
 import json
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from extended import first_of
+from full_disks import file_sizes_limited
 from programs import children_of, running, wait_until
 
 from parser.cli import main
@@ -196,14 +196,8 @@ def test_faults_lose_nothing(small, source, tmp_path, capsys):
 def test_it_goes_on_when_there_is_room_again(small, source, tmp_path, capsys):
     whole, out = tmp_path / "whole", tmp_path / "out"
     assert main(["parse", MODEL, str(source), "-o", str(whole)]) == 0
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(
-        resource.RLIMIT_FSIZE, (5000, limits[1])
-    )  # the program gets an error, as on a full disk
-    try:
+    with file_sizes_limited(5000):
         assert main(["parse", MODEL, str(source), "-o", str(out)]) == 2
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert "writing the output: File too large" in capsys.readouterr().err
     part = tmp_path / "out.part"
     assert part.stat().st_size == json.loads((tmp_path / "out.part.json").read_bytes())["bytes"] < 5000

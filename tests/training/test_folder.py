@@ -1,9 +1,12 @@
 """The folder of a run: its lock, checkpoint, metrics and board."""
 
+import errno
 import json
+import os
 
 import pytest
 import torch
+from full_disks import file_sizes_limited
 from safetensors import safe_open
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -94,6 +97,12 @@ def test_what_is_loaded_is_saved_again(config_file, tmp_path, device):
     assert training.progress.best.las > 0
     save_checkpoint(tmp_path / "again", training)
     assert read(tmp_path / "again") == read(path)
+    before = path.read_bytes()
+    with file_sizes_limited(5000), pytest.raises(OSError, match=os.strerror(errno.EFBIG)) as error:
+        save_checkpoint(path, training)
+    assert (error.value.errno, error.value.filename) == (errno.EFBIG, str(path))
+    assert path.read_bytes() == before
+    assert sorted(each.name for each in path.parent.glob(".*")) == []
 
 
 def shown(folder):
