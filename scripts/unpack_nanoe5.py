@@ -46,7 +46,13 @@ class Reader:
 
     def bytes(self, count: int) -> bytes:
         self.place += count
-        return self.content[self.place - count : self.place]
+        return self.at(self.place - count, count)
+
+    def at(self, place: int, count: int) -> bytes:
+        """Raises ValueError if the file ends before."""
+        if place + count > len(self.content):
+            raise ValueError("the file is truncated; download it again")
+        return self.content[place : place + count]
 
     def numbers(self, layout: str) -> tuple[Any, ...]:
         """layout: of `struct`, in little endian."""
@@ -58,18 +64,23 @@ def main() -> None:
     arguments.add_argument("file", type=Path, help="the package's e5-small-q4.bin")
     arguments.add_argument("folder", type=Path, help="where the encoder is written")
     options = arguments.parse_args()
-    content = options.file.read_bytes()
-    if not content.startswith(MAGIC):
-        arguments.error(f"{options.file} is not the package's e5-small-q4.bin")
-    options.folder.mkdir(parents=True, exist_ok=True)
-    for name, written in unpacked(content).items():
-        write_atomically(options.folder / name, written)
-        print(options.folder / name)
+    try:
+        files = unpacked(options.file.read_bytes())
+        options.folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            write_atomically(options.folder / name, content)
+            print(options.folder / name)
+    except OSError as error:
+        arguments.error(f"{error.filename}: {error.strerror}")
+    except ValueError as error:
+        arguments.error(f"{options.file}: {error}")
 
 
 def unpacked(content: bytes) -> dict[str, bytes]:
-    """The contents of the encoder's files by name."""
+    """The contents of the encoder's files by name. Raises ValueError for another or a truncated file."""
     reader = Reader(content)
+    if not content.startswith(MAGIC):
+        raise ValueError("not the package's e5-small-q4.bin")
     reader.bytes(len(MAGIC) + 4)  # and the version
     sizes = dict(zip(SIZES, reader.numbers("7i"), strict=True))
     epsilon, _ = reader.numbers("fi")
@@ -87,15 +98,14 @@ def unpacked(content: bytes) -> dict[str, bytes]:
         [length] = reader.numbers("H")
         name = reader.bytes(length).decode()
         in_4_bits, _, place, size = reader.numbers("BIQQ")
-        tensors[name] = _decoded(content[place : place + size], bool(in_4_bits))
+        tensors[name] = _decoded(reader.at(place, size), bool(in_4_bits))
     config = {
         "model_type": "bert",
         **sizes,
         **{"layer_norm_eps": epsilon, "hidden_act": "gelu", "pad_token_id": padding},
         **{"attention_probs_dropout_prob": 0.1, "hidden_dropout_prob": 0.1},
     }
-    names = {"bos_token": begin, "eos_token": end, "pad_token": padding, "unk_token": unknown}
-    tokenizer = _tokenizer(pieces, scores, **names)
+    tokenizer = _tokenizer(pieces, scores, begin, end, padding, unknown)
     return {
         "config.json": json.dumps(config, indent=2).encode(),
         "tokenizer.json": tokenizer.to_str().encode(),
@@ -136,14 +146,16 @@ def _named(tensors: dict[str, NDArray[Any]], sizes: dict[str, int]) -> dict[str,
     return {name: tensor.astype(np.float16) for name, tensor in named.items()}
 
 
-def _tokenizer(pieces: list[str], scores: tuple[float, ...], **special: int) -> Tokenizer:
-    """special: the numbers of the special pieces."""
-    begin, end, _, unknown = special.values()
+def _tokenizer(
+    pieces: list[str], scores: tuple[float, ...], begin: int, end: int, padding: int, unknown: int
+) -> Tokenizer:
+    """begin, end, padding, unknown: the numbers of the special pieces."""
     tokenizer = Tokenizer(models.Unigram(list(zip(pieces, scores, strict=True)), unk_id=unknown))
     tokenizer.normalizer = normalizers.NFKC()
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
     tokenizer.decoder = decoders.Metaspace()
-    known = [AddedToken(pieces[number], special=True, normalized=False) for number in special.values()]
+    special = begin, end, padding, unknown
+    known = [AddedToken(pieces[number], special=True, normalized=False) for number in special]
     tokenizer.add_special_tokens(known)
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{pieces[begin]} $A {pieces[end]}",

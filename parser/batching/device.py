@@ -136,19 +136,6 @@ def fix_workspaces(wanted: bool, device: torch.device) -> None:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", CUBLAS_WORKSPACES)
 
 
-KERNELS_KEPT = 256
-"""More than the different shapes of a training step."""
-
-
-def limit_kept_kernels() -> None:
-    """Let oneDNN keep fewer of the kernels that it generates for each shape of a product or an LSTM on a CPU.
-
-    By default it keeps 1,024, of up to a megabyte each, and the shapes of most batches never come again. It
-    reads this setting when it generates its first kernel.
-    """
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(KERNELS_KEPT))
-
-
 @contextmanager
 def deterministic_sums(wanted: bool, device: torch.device) -> Iterator[None]:
     """If wanted, use deterministic kernels on CUDA until the block exits. On a CPU all kernels are.

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from parser.batching.device import fix_workspaces, limit_kept_kernels
+from parser.batching.device import fix_workspaces
 from parser.batching.functional import refuse_unsupported, set_precision
 from parser.config.data_folder import data_path
 from parser.evaluation.calibration import fit_calibration
@@ -182,7 +182,6 @@ def train(
     say(f"training on {described(device)}{in_all}")
     # Before the data are loaded: teachers and transformers compute then.
     fix_workspaces(config.training.deterministic, device)
-    limit_kept_kernels()
     torch.manual_seed(config.training.seed)
     began = time.monotonic()
     with processes.first_before_others():

@@ -528,7 +528,7 @@ def raw_text_beside_stanza() -> str:
 def seeds_from_raw_text() -> str:
     """Means of three seeds on the raw text of test, with the lowest and the highest score.
 
-    Where the table has no row with the first seed, it is that of `train-all`.
+    Where the table has no row of the first seed, the run of `train-all` is the first seed.
     """
     first = {_title(model): {"text": _scores_on_test(model, OF_TEXT)} for model in _models()}
     measures = {"sentences": "", "upos": "upos", "ufeats": "feats", "lemmas": "lemma", "las": ""}
@@ -584,6 +584,25 @@ def _mean_of_folds(treebank: str, given: Given) -> float:
     tested = [words - model["training_words"] for model in models]
     las = [score["las"] for model in models for score in model["scores"] if score["from"] == given]
     return fmean(las, tested)
+
+
+def word_dropout() -> str:
+    """Scores by word dropout, means over four treebanks."""
+    variants: dict[str, list[list[Row]]] = {}
+    for name, runs in runs_of_table("word-dropout").items():
+        variants.setdefault(name.partition("; word_dropout ")[2] or "0.25", []).append(runs)
+    measures = {"UPOS": "upos", "UFeats": "ufeats", "lemmas": "lemmas", "LAS": "las"}
+    lines = [
+        (
+            value,
+            *(
+                f"{mean(mean(run['test'][measure] for run in runs) for runs in of_treebanks):.2f}"
+                for measure in measures.values()
+            ),
+        )
+        for value, of_treebanks in sorted(variants.items())
+    ]
+    return table(("`word_dropout`", *measures), lines)
 
 
 def small_treebank_settings() -> str:
@@ -673,6 +692,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "shipped-model-scores": shipped_model_scores,
     "shipped-treebank": shipped_treebank,
     "small-treebank-settings": small_treebank_settings,
+    "word-dropout": word_dropout,
     "small-treebanks": small_treebanks,
     "time-to-accuracy": time_to_accuracy,
     "transformer": RunTable(

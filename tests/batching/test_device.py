@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -94,46 +92,3 @@ def test_an_operator_that_is_not_is_refused():
         torch.ones(3, dtype=torch.long, device="cuda").cumsum(0)
         with pytest.raises(RuntimeError, match="deterministic"):
             torch.ones(3, device="cuda").cumsum(0)
-
-
-GROWTH = """
-import sys
-import torch
-from parser.batching.device import limit_kept_kernels
-from parser.system.machine import return_unused_memory
-
-if sys.argv[1] == "limited":
-    limit_kept_kernels()
-torch.set_num_threads(1)
-lstm = torch.nn.LSTM(200, 128)
-
-
-def train(steps, sequences):
-    lstm(torch.ones(steps, sequences, 200, requires_grad=True))[0].sum().backward()
-
-
-def resident():
-    return_unused_memory()
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1])
-
-
-train(2, 2)
-before = resident()
-for steps in range(5, 30):
-    for sequences in range(5, 25):
-        train(steps, sequences)
-print(resident() - before)
-"""
-
-
-@pytest.mark.extended
-@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="needs oneDNN")
-def test_memory_does_not_grow_with_the_number_of_shapes():
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("ONEDNN")}
-    command = [sys.executable, "-c", GROWTH]
-    pages = {
-        mode: int(subprocess.run([*command, mode], env=variables, capture_output=True, check=True).stdout)
-        for mode in ("limited", "unlimited")
-    }
-    assert pages["limited"] < 0.6 * pages["unlimited"]

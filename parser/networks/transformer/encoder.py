@@ -61,8 +61,10 @@ class TransformerEncoder(nn.Module):
         self._most_pieces = longest_window(
             settings, tokenizer, config.num_hidden_layers, config.vocab_size, positions
         )
-        self._can_pack = config.model_type in FULL_ATTENTION and config._attn_implementation == "sdpa"
-        if self._can_pack:
+        self._has_full_attention = (
+            config.model_type in FULL_ATTENTION and config._attn_implementation == "sdpa"
+        )
+        if self._has_full_attention:
             config._attn_implementation = PACKED_ATTENTION
         self.mix = nn.Parameter(torch.zeros(settings.layers))
         self.scale = nn.Parameter(torch.ones(()))
@@ -117,7 +119,7 @@ class TransformerEncoder(nn.Module):
         assert tokens.pieces
         # `Windows` reads only the lengths, which are on the host.
         pieces, device = tokens.pieces.values, tokens.pieces.values.device
-        packs = self._can_pack and device.type == "cpu"
+        packs = self._has_full_attention and device.type == "cpu"
         windows = Windows.of(tokens, self._most_pieces, padding_together(device, packs))
         groups = rows_of(windows.together) if packs else [[together] for together in windows.together]
         parts = []
@@ -164,7 +166,7 @@ class TransformerEncoder(nn.Module):
         The library inspects the values of a mask of rank 2, for which the host has to wait for the GPU. It
         does not inspect a mask of rank 4.
         """
-        if not self._can_pack:
+        if not self._has_full_attention:
             return is_piece.long()
         has_padding = bool((together.counts < together.length).any())  # known to the host
         return is_piece[:, None, None] if has_padding else None

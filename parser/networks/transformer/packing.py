@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
@@ -106,14 +107,24 @@ def _attention(
     for windows in padded_windows:
         # [windows, heads, length, size] each
         queries, keys, values = (_padded(part, windows).transpose(1, 2) for part in rows)
-        # PyTorch's own function is slower with dropout on a CPU.
-        scores = (queries * scale) @ keys.transpose(2, 3)  # [windows, heads, length, length]
-        if windows.places is not None:
-            scores = scores.masked_fill(~windows.is_piece[:, None, None], -torch.inf)
-        states = functional.dropout(scores.softmax(-1), dropout, True).to(values.dtype) @ values
+        mask = None if windows.places is None else windows.is_piece[:, None, None]
+        if dropout:  # with it, PyTorch's own function is slower on a CPU
+            states = _with_dropout(queries * scale, keys, values, mask, dropout)
+        else:
+            states = scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=scale)
         flat = states.transpose(1, 2).flatten(0, 1).flatten(1)  # [windows * length, heads * size]
         attended.append(flat if windows.places is None else gather_rows(flat, windows.places))
     return torch.cat(attended)[None].unflatten(2, rows[0].shape[1:]), None
+
+
+def _with_dropout(
+    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, probability: float
+) -> Tensor:
+    """[windows, heads, length, size]"""
+    scores = queries @ keys.transpose(2, 3)  # [windows, heads, length, length]
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    return functional.dropout(scores.softmax(-1), probability, True).to(values.dtype) @ values
 
 
 def _padded(row: Tensor, windows: PaddedWindows) -> Tensor:

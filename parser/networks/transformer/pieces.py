@@ -101,13 +101,13 @@ class Windows:
         return cls(together, word_order.argsort())
 
 
-def rows_of(groups: Iterable[Together], most: int = PIECES_TOGETHER) -> Iterator[list[Together]]:
-    """Groups that are packed into one row. most: maximum number of pieces in a row of several groups."""
+def rows_of(groups: Iterable[Together]) -> Iterator[list[Together]]:
+    """Groups that are packed into one row, of at most `PIECES_TOGETHER` pieces."""
     row: list[Together] = []
     pieces = 0
     for group in groups:
         own = int(group.counts.sum())
-        if row and pieces + own > most:
+        if row and pieces + own > PIECES_TOGETHER:
             yield row
             row, pieces = [], 0
         row.append(group)

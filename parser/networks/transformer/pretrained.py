@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ from parser.networks.transformer.architecture import KINDS, MAX_LAYERS, MAX_SIZE
 from parser.system.console import listed, say
 
 MODEL = "parser.network.transformer.model"
+HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
+"""Of a model on Hugging Face's hub."""
 OF_THE_PLACE = (
     *("_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"),
     *("attn_implementation", "_attn_implementation", "experts_implementation", "quantization_config"),
@@ -96,6 +99,10 @@ def read_pretrained(path: str) -> PretrainedTransformer:
     folder = Path(path)
     if folder.is_dir():
         _refuse_unsafe(folder)
+    elif folder.is_absolute() or not HUB_NAME.fullmatch(path):
+        raise ValueError(
+            f"{MODEL}: {path}: there is no such folder; docs/transformers.md says how to get one"
+        )
     else:
         say(f"{path}: no folder; reading it from Hugging Face's hub, unless it was downloaded before")
     try:
