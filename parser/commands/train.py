@@ -16,7 +16,7 @@ from parser.evaluation.report import score_line
 from parser.system.console import say
 from parser.system.device_choice import choose_device
 from parser.system.files import real_path
-from parser.system.pytorch import peak_memory, tune_process
+from parser.system.pytorch import FEW_KERNELS, MANY_KERNELS, peak_memory, tune_process
 from parser.training.config import read_config
 from parser.training.folder import CONFIG, refuse_without_checkpoint
 from parser.training.launcher import launch
@@ -80,8 +80,8 @@ def _train(
 ) -> None:
     if resume and processes.is_first:
         refuse_without_checkpoint(run)
-    tune_process()
     config = read_config(config_path, overrides)
+    tune_process(FEW_KERNELS if config.parser.network.transformer else MANY_KERNELS)
     result = train_and_score(config, run, resume, processes)
     if result is None:
         return

@@ -17,21 +17,23 @@ from parser.system.machine import (
     reset_peak_resident_memory,
 )
 
+MANY_KERNELS, FEW_KERNELS = 4096, 256
+"""How many compiled kernels oneDNN keeps, one for each shape. An epoch of a small parser needs several
+thousand, and compiling them again took a seventh of its time. With a transformer, the shapes are larger, and
+memory grew with each new one; there, compiling again takes a thirtieth of the time."""
 
-def tune_process() -> None:
+
+def tune_process(kernels: int = MANY_KERNELS) -> None:
     """Keep freed memory and compiled kernels for reuse, and flush denormal numbers to zero.
 
-    Must be called before tensors are created. See `keep_freed_memory`.
-
-    oneDNN caches 1,024 kernels, one for each shape; an epoch needs several thousand, and compiling them again
-    took a seventh of its time.
+    Must be called before tensors are created. See `keep_freed_memory`. kernels: how many to keep.
 
     CPUs are many times slower with denormal numbers. The L2 penalty makes the weights of inactive units
     denormal: after 17 epochs of one parser a step took 1.5 times as long. Gradients that vanish over hundreds
     of frames become denormal, too.
     """
     torch.set_flush_denormal(True)
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "4096")
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(kernels))
     keep_freed_memory()
 
 
