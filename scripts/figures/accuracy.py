@@ -586,6 +586,23 @@ def _mean_of_folds(treebank: str, given: Given) -> float:
     return fmean(las, tested)
 
 
+def pretrained_encoders() -> str:
+    """Scores from raw text with an encoder, and without."""
+    measures = {"sentences": "", "UPOS": "upos", "UFeats": "feats", "lemmas": "lemma", "LAS": ""}
+    without = runs_of_table("seeds-from-raw-text")
+    lines = []
+    for name, runs in runs_of_table("pretrained-encoders").items():
+        predicted = runs[0]["config"]["parser"]["network"]["tags"]["predict"]
+        scores = (
+            " / ".join(shown(each, f"text {heading.lower()}") for each in (runs, without[name]))
+            if not column or column in predicted
+            else ""
+            for heading, column in measures.items()
+        )
+        lines.append((name, f"{len(runs)}", *scores))
+    return table(("with / without", "seeds", *measures), lines)
+
+
 def word_dropout() -> str:
     """Scores by word dropout, means over four treebanks."""
     variants: dict[str, list[list[Row]]] = {}
@@ -693,6 +710,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "shipped-treebank": shipped_treebank,
     "small-treebank-settings": small_treebank_settings,
     "word-dropout": word_dropout,
+    "pretrained-encoders": pretrained_encoders,
     "small-treebanks": small_treebanks,
     "time-to-accuracy": time_to_accuracy,
     "transformer": RunTable(

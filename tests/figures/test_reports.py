@@ -43,7 +43,10 @@ def test_every_folder_and_every_table_has_a_report():
     assert {f"accuracy/{name}" for name in tables()} < names
 
 
-OF_REAL_TREEBANKS = ["characters", "small-treebank-settings", "seeds-from-raw-text", "word-dropout"]
+OF_REAL_TREEBANKS = [
+    *("characters", "small-treebank-settings", "seeds-from-raw-text", "word-dropout"),
+    "pretrained-encoders",
+]
 """Their configs depend on the sizes of the treebanks."""
 
 
