@@ -3,7 +3,9 @@ from itertools import chain
 import pytest
 import torch
 from extended import first_of
+from simulated_cuda.device import SimulatedCuda
 from small_transformers import KINDS, make_transformer, tokens_of
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from parser.networks.settings import TransformerSettings
 from parser.networks.transformer.encoder import TransformerEncoder
@@ -69,6 +71,21 @@ def test_vectors_and_gradients_are_those_of_a_loop_over_sentences(kind, pooling,
     assert len(results[0]) == len(results[1]) > 10
     for ours, plain in zip(*results, strict=True):
         torch.testing.assert_close(ours, plain, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", first_of(KINDS))
+def test_a_gpu_reads_padded_windows_and_a_cpu_packed_ones(kind, tmp_path):
+    """They give the same vectors and gradients."""
+    folder, results = make_transformer(tmp_path, kind), []
+    with SimulatedCuda() as cuda, sdpa_kernel(SDPBackend.MATH):  # which a GPU has, too
+        for device in ("cpu", cuda.name):
+            encoder = encoder_of(folder, train="all").eval().to(device)
+            vectors = encoder(tokens_of(encoder, SENTENCES).to(torch.device(device)))
+            vectors.sin().sum().backward()
+            gradients = [weight.grad for weight in encoder.parameters() if weight.grad is not None]
+            results.append([each.detach().cpu() for each in (vectors, *gradients)])
+    assert len(results[0]) > 10
+    torch.testing.assert_close(*results, rtol=1e-9, atol=1e-9)
 
 
 def test_checkpointing_changes_no_gradient(tmp_path):
