@@ -330,7 +330,7 @@ def changed(path, **change):
         (lambda own: (own / "tokenizer.json").rename(own / "vocab.json"), "it has no tokenizer.json"),
         (lambda own: (own / "model.safetensors").rename(own / "pytorch_model.bin"), "pytorch_model.bin"),
         (lambda own: (own / "config.json").unlink(), "config.json is missing"),
-        (shutil.rmtree, "no transformer can be read"),
+        (shutil.rmtree, "there is no such folder"),
     ],
 )
 def test_what_could_execute_code_or_is_not_whole_is_refused(spoil, message, configured, folder):
