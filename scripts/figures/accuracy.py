@@ -526,26 +526,30 @@ def raw_text_beside_stanza() -> str:
 
 
 def seeds_from_raw_text() -> str:
-    """Means of three seeds on the raw text of test, with the lowest and the highest score.
-
-    Where the table has no row of the first seed, the run of `train-all` is the first seed.
-    """
-    first = {_title(model): {"text": _scores_on_test(model, OF_TEXT)} for model in _models()}
+    """Means of three seeds on the raw text of test, with the lowest and the highest score."""
     measures = {"sentences": "", "upos": "upos", "ufeats": "feats", "lemmas": "lemma", "las": ""}
     lines = []
-    for name, runs in runs_of_table("seeds-from-raw-text").items():
-        predicted = runs[0]["config"]["parser"]["network"]["tags"]["predict"]
-        all_seeds = runs if runs[0]["seed"] == 1 else [first[name], *runs]
+    for name, runs in _runs_from_raw_text().items():
+        predicted = runs[-1]["config"]["parser"]["network"]["tags"]["predict"]
         lines.append(
             (
                 name,
                 *(
-                    shown(all_seeds, f"text {measure} spread") if not column or column in predicted else ""
+                    shown(runs, f"text {measure} spread") if not column or column in predicted else ""
                     for measure, column in measures.items()
                 ),
             )
         )
     return table(("", "sentences", "UPOS", "UFeats", "lemmas", "LAS"), lines)
+
+
+def _runs_from_raw_text() -> dict[str, list[Row]]:
+    """Of the table of three seeds. Without a row of the first one, the run of `train-all` is the first."""
+    first = {_title(model): {"text": _scores_on_test(model, OF_TEXT)} for model in _models()}
+    return {
+        name: [*runs] if runs[0]["seed"] == 1 else [first[name], *runs]
+        for name, runs in runs_of_table("seeds-from-raw-text").items()
+    }
 
 
 def few_sentences() -> str:
@@ -589,7 +593,7 @@ def _mean_of_folds(treebank: str, given: Given) -> float:
 def pretrained_encoders() -> str:
     """Scores from raw text with an encoder, and without."""
     measures = {"sentences": "", "UPOS": "upos", "UFeats": "feats", "lemmas": "lemma", "LAS": ""}
-    without = runs_of_table("seeds-from-raw-text")
+    without = _runs_from_raw_text()
     lines = []
     for name, runs in runs_of_table("pretrained-encoders").items():
         predicted = runs[0]["config"]["parser"]["network"]["tags"]["predict"]
@@ -697,6 +701,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "plain-parser": plain_parser,
     "precision-of-training": RunTable("precision", LAS_SPREAD, heading="three seeds each"),
     "predicted-tags": predicted_tags,
+    "pretrained-encoders": pretrained_encoders,
     "pretraining": pretraining,
     "quick-start-scores": partial(lines_like, QUICK_START, r"(dev|test|text)  +\S"),
     "quick-start-tree": partial(lines_like, f"parse {SHIPPED} --text", r"[╭╰│├─ ]"),
@@ -709,8 +714,6 @@ FIGURES: dict[str, Callable[[], str]] = {
     "shipped-model-scores": shipped_model_scores,
     "shipped-treebank": shipped_treebank,
     "small-treebank-settings": small_treebank_settings,
-    "word-dropout": word_dropout,
-    "pretrained-encoders": pretrained_encoders,
     "small-treebanks": small_treebanks,
     "time-to-accuracy": time_to_accuracy,
     "transformer": RunTable(
@@ -738,5 +741,6 @@ FIGURES: dict[str, Callable[[], str]] = {
         TREEBANKS,
     ),
     "runtimes": runtimes,
+    "word-dropout": word_dropout,
     "weights-in-16-bits": partial(lines_like, "compare_precisions.py", ""),
 }

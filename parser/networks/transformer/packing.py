@@ -64,9 +64,8 @@ class PackedWindows(NamedTuple):
         counts = [group.counts + before + after for group in groups]
         firsts = torch.cat([group.first for group in groups])
         windows = torch.cat(counts)  # [windows]
-        starts = windows.cumsum(0) - windows
-        window_of = torch.arange(len(windows)).repeat_interleave(windows)
-        positions = torch.arange(len(window_of)) - starts[window_of]
+        row = Ragged(torch.empty(int(windows.sum())), windows)
+        starts, window_of, positions = row.offsets, row.row_of_element(), row.position_in_row()
         ends = windows[window_of] - after
         pieces = firsts[window_of] + (positions - before).clamp(min=0).minimum(ends - before - 1)
         padded: list[PaddedWindows] = []
