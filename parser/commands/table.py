@@ -15,7 +15,7 @@ from parser.tables.treebank_report import read_published, report_line, write_tre
 from parser.training.cluster_runs import run_on_cluster
 from parser.training.config import read_config
 from parser.training.data import files_needed, other_files_needed
-from parser.training.runs import RUNS, Job, Row, claimed_folder, run_missing, train_missing
+from parser.training.runs import Job, Row, claimed_folder, run_missing, train_missing
 from parser.training.table import read_table
 from parser.training.treebanks import plan_treebanks, refuse_other_treebanks, tell_choices
 from parser.treebank.ud_folders import find_treebanks
@@ -26,7 +26,7 @@ def make_table(options: argparse.Namespace) -> None:
     folder = options.folder or Path("runs") / "tables" / options.config.stem
     table, jobs = read_table(options.config)
     for job in jobs:
-        refuse_to_overwrite(folder / RUNS / job.folder_name, files_needed(job.config))
+        refuse_to_overwrite(job.run_in(folder), files_needed(job.config))
     with claimed_folder(folder, "--run"):
         runs = run_missing(jobs, folder, table.together)
         report = train_missing(jobs, folder, runs, lambda done: write_table(table, done, folder))

@@ -12,7 +12,7 @@ from parser.models.named_models import SUFFIX
 from parser.system.files import refuse_unwritable, write_atomically
 from parser.tables.model_card import model_card, scores_of
 from parser.training.record import BEST_MODEL
-from parser.training.runs import RUNS, Job, Row
+from parser.training.runs import Job, Row
 from parser.training.treebanks import FoundTreebank
 
 INDEX = "models.json"
@@ -23,7 +23,7 @@ def keep_model(job: Job, found: FoundTreebank, row: Row, folder: Path) -> None:
 
     The package of a model whose run has been deleted is left unchanged.
     """
-    model = folder / RUNS / job.folder_name / BEST_MODEL
+    model = job.run_in(folder) / BEST_MODEL
     package = package_of(found, folder)
     if not (model / WEIGHTS).is_file():
         return

@@ -19,7 +19,18 @@ from parser.system.processes import end, lifeline
 from parser.system.ray_cluster import cluster, library
 from parser.training.config import Config
 from parser.training.folder import LOCK
-from parser.training.runs import POLL_SECONDS, STOPPED, Job, failure, keep, missing, prepared_run, start, stop
+from parser.training.runs import (
+    POLL_SECONDS,
+    STOPPED,
+    Job,
+    failure,
+    forecast_of,
+    keep,
+    missing,
+    prepared_run,
+    start,
+    stop,
+)
 
 MOST_ATTEMPTS = 5
 """Number of workers that may die while running a task before it is given up."""
@@ -49,10 +60,12 @@ def run_on_cluster(jobs: Sequence[Job], folder: Path, address: str) -> Iterator[
         gpus = int(ray.cluster_resources().get("GPU", 0))
         together = min(room, gpus) if any(_gpus(job.config) for job in pending) else room
         say(f"{counted(len(pending), 'run')} on a cluster with room for {together}")
+        forecast = forecast_of(jobs, pending, folder, together)
         running = {_submitted(job, folder): job for job in pending}
         try:
             while running:
                 ready, _ = ray.wait(list(running), timeout=POLL_SECONDS)
+                forecast.tell({job.run_in(folder) for job in running.values()})
                 if request.signal is not None:
                     raise StoppedError(STOPPED, request.signal)
                 for task in ready:

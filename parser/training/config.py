@@ -209,13 +209,21 @@ def for_its_treebank(config: Config) -> Config:
 
     Raises what `size_of` and `of_size` raise.
     """
-    paths = [data_path(path) for path in config.treebank.train_files]
-    if not config.small_treebank or not all(Path(path).is_file() for path in paths):
-        return of_size(config, None)  # a file is missing, or can be read only once
+    return of_size(config, training_size(config.treebank) if config.small_treebank else None)
+
+
+def training_size(treebank: TreebankSettings) -> TreebankSize | None:
+    """The size of the training trees; None if a file is missing, or can be read only once.
+
+    Raises what `size_of` raises.
+    """
+    paths = [data_path(path) for path in treebank.train_files]
+    if not all(Path(path).is_file() for path in paths):
+        return None
     # `train_sentences` limits the first file only.
-    limits = [config.treebank.train_sentences, *[None] * (len(paths) - 1)]
+    limits = [treebank.train_sentences, *[None] * (len(paths) - 1)]
     sizes = [size_of(path, most) for path, most in zip(paths, limits, strict=True)]
-    return of_size(config, TreebankSize(*map(sum, zip(*sizes, strict=True))))
+    return TreebankSize(*map(sum, zip(*sizes, strict=True)))
 
 
 def of_size(config: Config, size: TreebankSize | None) -> Config:

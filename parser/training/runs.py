@@ -23,6 +23,7 @@ from parser.system.interruption import StoppedError, stop_request
 from parser.system.processes import end, environment, lifeline, python, start_process
 from parser.training.config import Config
 from parser.training.folder import CHECKPOINT
+from parser.training.forecast import Forecast, cost_of, planned_run
 from parser.training.record import epochs_of, read_result
 
 ROWS, RUNS, LOCK = "rows.jsonl", "runs", "lock"
@@ -44,12 +45,12 @@ class Job:
     seed: int
     config: Config = field(compare=False)
 
-    @property
-    def folder_name(self) -> str:
-        """The name of the run's folder. It depends on the config, so that no run resumes a different one."""
+    def run_in(self, folder: Path) -> Path:
+        """The run's folder. Its name depends on the config, so that no run resumes a different one."""
         readable = re.sub(r"[^\w.]+", "-", self.name).strip("-")[:MAX_NAME]
         content = json.dumps(self.config.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
-        return f"{readable}-seed-{self.seed}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
+        checksum = hashlib.sha256(content.encode()).hexdigest()[:8]
+        return folder / RUNS / f"{readable}-seed-{self.seed}-{checksum}"
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -90,6 +91,7 @@ def run_missing(jobs: Sequence[Job], folder: Path, together: int) -> Iterator[Jo
     their checkpoints, and ValueError at the end if runs failed.
     """
     pending = missing(jobs, folder)
+    forecast = forecast_of(jobs, pending, folder, together)
     running: dict[subprocess.Popen[bytes], Job] = {}
     failed: list[str] = []
     with stop_request() as request, lifeline() as line:
@@ -98,8 +100,9 @@ def run_missing(jobs: Sequence[Job], folder: Path, together: int) -> Iterator[Jo
                 while pending and len(running) < together:
                     job = pending.pop(0)
                     running[start(prepared_run(job, folder), line)] = job
-                    say(f"{job.name}, seed {job.seed}: running in {folder / RUNS / job.folder_name}")
+                    say(f"{job.name}, seed {job.seed}: running in {job.run_in(folder)}")
                 time.sleep(POLL_SECONDS)
+                forecast.tell({job.run_in(folder) for job in (*pending, *running.values())})
                 if request.signal is not None:
                     stop(list(running))
                     raise StoppedError(STOPPED, request.signal)
@@ -118,6 +121,17 @@ def run_missing(jobs: Sequence[Job], folder: Path, together: int) -> Iterator[Jo
         raise LinesError(*failed)
 
 
+def forecast_of(jobs: Sequence[Job], pending: Sequence[Job], folder: Path, together: int) -> Forecast:
+    """A forecast for the runs of a table; prints how much there is to do. pending: those that are missing.
+
+    Raises what `size_of` raises.
+    """
+    works = {job: planned_run(job.name, job.config, job.run_in(folder)) for job in jobs}
+    if pending:
+        say(cost_of([works[job] for job in pending]))
+    return Forecast(list(works.values()), together)
+
+
 def missing(jobs: Sequence[Job], folder: Path) -> list[Job]:
     done = rows_of(jobs, read_rows(folder / ROWS))
     return [job for job in jobs if job not in done]
@@ -125,7 +139,7 @@ def missing(jobs: Sequence[Job], folder: Path) -> list[Job]:
 
 def prepared_run(job: Job, folder: Path) -> Path:
     """The folder of a run; writes a copy of its config next to it, which cannot change from then on."""
-    run = folder / RUNS / job.folder_name
+    run = job.run_in(folder)
     run.parent.mkdir(parents=True, exist_ok=True)
     config = yaml.safe_dump(job.config.model_dump(mode="json"), sort_keys=False)
     write_atomically(_beside(run, ".yaml"), config.encode())
@@ -162,7 +176,7 @@ def _beside(run: Path, suffix: str) -> Path:
 
 def failure(job: Job, folder: Path, code: int) -> str:
     """Why a run failed, as a message. code: the exit code of its process."""
-    log = _beside(folder / RUNS / job.folder_name, ".log")
+    log = _beside(job.run_in(folder), ".log")
     last = "".join(log.read_text(encoding="utf-8", errors="replace").rstrip().splitlines()[-1:])
     killed = (
         f"killed by signal {-code}; if memory ran out, let fewer run at the same time. " if code < 0 else ""
@@ -172,7 +186,7 @@ def failure(job: Job, folder: Path, code: int) -> str:
 
 def keep(job: Job, folder: Path, together: int) -> None:
     """Add the row of a finished run to the file, completely or not at all."""
-    run = folder / RUNS / job.folder_name
+    run = job.run_in(folder)
     row = {
         "table": job.table,
         "name": job.name,

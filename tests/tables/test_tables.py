@@ -77,11 +77,11 @@ def test_a_table_is_run_once_and_what_is_added_later_alone(table, tmp_path, caps
     assert "4 runs, up to 2 at the same time" in (folder / "report.md").read_text()
 
 
-def test_another_base_config_is_another_run(table, config_file):
+def test_another_base_config_is_another_run(table, config_file, tmp_path):
     settings = read_settings(table, TableConfig)
-    before = [job.folder_name for job in jobs_of(settings, "toys")]
+    before = [job.run_in(tmp_path) for job in jobs_of(settings, "toys")]
     config_file.write_text(config_file.read_text().replace("epochs: 6", "epochs: 5"))
-    assert not set(before) & {job.folder_name for job in jobs_of(settings, "toys")}
+    assert not set(before) & {job.run_in(tmp_path) for job in jobs_of(settings, "toys")}
 
 
 @pytest.mark.extended

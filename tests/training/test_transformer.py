@@ -321,6 +321,11 @@ def changed(path, **change):
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
 
 
+def halved(path):
+    """Cut off the second half of a file."""
+    os.truncate(path, path.stat().st_size // 2)
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -330,6 +335,12 @@ def changed(path, **change):
         (lambda own: (own / "tokenizer.json").rename(own / "vocab.json"), "it has no tokenizer.json"),
         (lambda own: (own / "model.safetensors").rename(own / "pytorch_model.bin"), "pytorch_model.bin"),
         (lambda own: (own / "config.json").unlink(), "config.json is missing"),
+        (lambda own: (own / "config.json").write_text("{"), "not a valid JSON file"),
+        (lambda own: changed(own / "config.json", model_type="gpt2"), "its model_type is 'gpt2'"),
+        (lambda own: changed(own / "config.json", intermediate_size="many"), "'intermediate_size'.*many"),
+        (lambda own: changed(own / "config.json", vocab_size=20), "tokenizer.json is of another transformer"),
+        (lambda own: halved(own / "model.safetensors"), "incomplete metadata"),
+        (lambda own: halved(own / "tokenizer.json"), "EOF while parsing"),
         (shutil.rmtree, "there is no such folder"),
     ],
 )

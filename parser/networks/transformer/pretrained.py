@@ -113,7 +113,7 @@ def read_pretrained(path: str) -> PretrainedTransformer:
             _refuse_bad_config({**config.to_dict(), "attn_implementation": attention})
             if folder.is_dir():
                 _refuse_more_weights(config, folder)
-            content = _read_tokenizer(path)  # before the weights, which may have to be downloaded
+            content = _read_tokenizer(path, config.vocab_size)  # before the weights, which may be downloaded
             model, told = AutoModel.from_pretrained(
                 path,
                 config=config,
@@ -126,7 +126,8 @@ def read_pretrained(path: str) -> PretrainedTransformer:
         if missing := sorted(told["missing_keys"] & model.state_dict().keys()):
             raise ValueError(f"its files have no weights {listed(missing, SHOWN)}")
     except Exception as error:  # the library raises many kinds
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        first, *others = (str(error).strip() or type(error).__name__).splitlines()
+        reason = " ".join([first, *(line.strip() for line in others[:1])]) if first.endswith(":") else first
         raise ValueError(f"{MODEL}: {path}: no transformer can be read: {reason}") from None
     weights = {name: weight.contiguous() for name, weight in model.state_dict().items()}
     return PretrainedTransformer(_portable(model.config), content, weights)
@@ -214,9 +215,10 @@ def _refuse_more_weights(config: Any, folder: Path) -> None:
         raise ValueError(f"its config asks for {weights:,} weights, and *.safetensors has {held:,} bytes")
 
 
-def _read_tokenizer(path: str) -> str:
+def _read_tokenizer(path: str, rows: int) -> str:
     """The content of the `tokenizer.json`, including the special pieces around a text.
 
+    rows: of the embeddings. Raises ValueError if there is no tokenizer, or if it has more pieces.
     A tokenizer that was saved and loaded again with transformers may have lost these pieces. The library's
     own reading is not used: without a `tokenizer_config.json`, it may lower-case words.
     """
@@ -224,6 +226,10 @@ def _read_tokenizer(path: str) -> str:
     if file is None:
         raise ValueError("it has no tokenizer.json; load and save its tokenizer once with transformers")
     backend = Tokenizer.from_file(file)
+    if (last := max(backend.get_vocab().values(), default=0)) >= rows:
+        raise ValueError(
+            f"its tokenizer.json is of another transformer: it has a piece {last:,} of only {rows:,}"
+        )
     if backend.num_special_tokens_to_add(False) == 0:
         names = AutoTokenizer.from_pretrained(path, use_fast=True, trust_remote_code=False)
         begin, end = names.cls_token or names.bos_token, names.sep_token or names.eos_token
