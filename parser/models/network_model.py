@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from safetensors.torch import save
 from torch import Tensor
@@ -45,6 +47,9 @@ class NetworkModel(Model):
     inventory: Inventory
     """On the device of the network."""
     network: StackParser
+    _: KW_ONLY
+    transform: Callable[[Sequence[Sentence]], Floats] | None = None
+    """[W, size] The vectors that the transformer gives words on a CPU; None if the network computes them."""
 
     @classmethod
     def build(
@@ -99,7 +104,7 @@ class NetworkModel(Model):
             weights,
             dev_shares=self.dev_shares,
             others=tuple(each.as_arrays() for each in self.others),
-            transform=partial(_transformed, self) if encoder else None,
+            transform=self.transform or (partial(_transformed, self) if encoder else None),
         )
 
     def save(self, folder: Path, scores: Mapping[str, Any]) -> None:
@@ -121,6 +126,29 @@ class NetworkModel(Model):
 def _on_host(weight: Tensor) -> Floats:
     array: Floats = weight.detach().float().cpu().numpy()
     return array
+
+
+class KeptVectors:
+    """Vectors of a transformer that are computed once for each sentence, for parsing the same ones again."""
+
+    def __init__(self, transform: Callable[[Sequence[Sentence]], Floats]):
+        self._transform = transform
+        self._kept: dict[tuple[str, ...], Floats] = {}
+        """[words, size] By the forms of a sentence."""
+
+    def __call__(self, sentences: Sequence[Sentence]) -> Floats:
+        """[W, size]"""
+        new = {each.forms: each for each in sentences if each.forms not in self._kept}
+        if new:
+            ends = list(accumulate(map(len, new.values())))
+            self._kept |= zip(new, np.split(self._transform(list(new.values())), ends[:-1]), strict=True)
+        return np.concatenate([self._kept[each.forms] for each in sentences])
+
+
+def with_kept_vectors(model: NetworkModel) -> NetworkModel:
+    """The model, on a CPU with a transformer whose vectors are kept for each sentence."""
+    transform = model.as_arrays().transform if model.is_on_cpu else None
+    return replace(model, transform=KeptVectors(transform)) if transform else model
 
 
 @torch.inference_mode()

@@ -26,7 +26,7 @@ from parser.evaluation.measures import NAMES, OF_COLUMNS, OF_PREDICTED, shown
 from parser.evaluation.text_scores import TextScores
 from parser.evaluation.treebank_scores import TreebankScores, evaluate_treebanks, means_of_texts
 from parser.models.model_files import SCORES
-from parser.models.network_model import NetworkModel, load_network
+from parser.models.network_model import NetworkModel, load_network, with_kept_vectors
 from parser.parsing.reparsing import with_bonus
 from parser.system.console import counted, say, warn
 from parser.system.device_choice import choose_device, described, warn_of_unused_gpu
@@ -229,21 +229,22 @@ def _best_on_dev(
 
     Without a dev set, there are no scores and no calibration, and the bonuses are constants.
     """
-    arcs = config.parser.network.arcs
+    network = config.parser.network
     best = training.progress.best if dev else None
-    if processes.is_first and arcs and arcs.bonus is None:
-        model = load_network(run / BEST_MODEL, training.step.device)
+    if not processes.is_first:
+        return best
+    folder = run / BEST_MODEL
+    # The transformer takes most of the time, and all of these read dev again and again.
+    model = with_kept_vectors(load_network(folder, training.step.device))
+    if network.arcs and network.arcs.bonus is None:
         if dev:
-            best = fit_bonus(model, dev, run / BEST_MODEL)
+            model, best = fit_bonus(model, dev, folder)
         else:
-            set_bonus(model, ARC_BONUS_WITHOUT_DEV, run / BEST_MODEL)
-    if processes.is_first and config.parser.network.tags.predict and dev:
-        model = load_network(run / BEST_MODEL, training.step.device)
-        if model.vocabulary.analyses.combinations:
-            best = fit_analyses(model, dev, run / BEST_MODEL)
-    if processes.is_first and config.parser.calibration is None and dev:
-        model = load_network(run / BEST_MODEL, training.step.device)  # with its bonus
-        fit_calibration(model, dev, run / BEST_MODEL)
+            model = set_bonus(model, ARC_BONUS_WITHOUT_DEV, folder)
+    if model.vocabulary.analyses.combinations and dev:
+        model, best = fit_analyses(model, dev, folder)
+    if config.parser.calibration is None and dev:
+        fit_calibration(model, dev, folder)
     return best
 
 
@@ -374,10 +375,13 @@ def _write_bad_batch(treebank: TreebankSettings, run: Path, rows: Tensor) -> Pat
     return path
 
 
-def fit_bonus(model: NetworkModel, dev: Sequence[Sentence], folder: Path) -> TreebankScores:
+def fit_bonus(
+    model: NetworkModel, dev: Sequence[Sentence], folder: Path
+) -> tuple[NetworkModel, TreebankScores]:
     """Set `ArcSettings.bonus` of the model in a folder to the value with the best LAS on dev, and its scores.
 
-    The bonus is None, for the parser's own trees, if no other value is better. Returns the scores on dev.
+    The bonus is None, for the parser's own trees, if no other value is better. Returns the model with it, and
+    its scores on dev.
     """
     of_parser = evaluate_treebanks(with_bonus(model, None), dev)
     best, bonus = of_parser, None
@@ -385,33 +389,38 @@ def fit_bonus(model: NetworkModel, dev: Sequence[Sentence], folder: Path) -> Tre
         scores = evaluate_treebanks(with_bonus(model, each), dev)
         if scores.las > best.las:
             best, bonus = scores, each
-    set_bonus(model, bonus, folder, dev=best.as_dict())
+    fitted = set_bonus(model, bonus, folder, dev=best.as_dict())
     outcome = "the scorer of arcs does not improve it"
     if bonus is not None:
         outcome = f"{best.las:.2f} with the scorer of arcs and a bonus of {bonus:g} for the parser's own arcs"
     say(f"dev LAS of the parser's own trees {of_parser.las:.2f}; {outcome}")
-    return best
+    return fitted, best
 
 
-def set_bonus(model: NetworkModel, bonus: float | None, folder: Path, **scores: Any) -> None:
+def set_bonus(model: NetworkModel, bonus: float | None, folder: Path, **scores: Any) -> NetworkModel:
     """Replace the model in a folder by one with this bonus. scores: changes to its `scores.json`."""
     about = json.loads((folder / SCORES).read_text(encoding="utf-8"))
-    with_bonus(model, bonus).save(folder, about | scores)
+    changed = with_bonus(model, bonus)
+    changed.save(folder, about | scores)
+    return changed
 
 
-def fit_analyses(model: NetworkModel, dev: Sequence[Sentence], folder: Path) -> TreebankScores:
+def fit_analyses(
+    model: NetworkModel, dev: Sequence[Sentence], folder: Path
+) -> tuple[NetworkModel, TreebankScores]:
     """Set `Analyses.bonus` of the model in a folder to the value with the best tags and lemmas on dev.
 
-    Returns the scores on dev.
+    Returns the model with it, and its scores on dev.
     """
     measures = [measure for measure in OF_COLUMNS if OF_PREDICTED.get(measure) in model.vocabulary.predicted]
     scored = {bonus: evaluate_treebanks(with_analyses_bonus(model, bonus), dev) for bonus in ANALYSES_BONUSES}
     bonus, best = max(scored.items(), key=lambda each: fmean(map(each[1].percent, measures)))
     about = json.loads((folder / SCORES).read_text(encoding="utf-8"))
-    with_analyses_bonus(model, bonus).save(folder, about | {"dev": best.as_dict()})
+    fitted = with_analyses_bonus(model, bonus)
+    fitted.save(folder, about | {"dev": best.as_dict()})
     told = ", ".join(f"{NAMES[measure]} {best.percent(measure):.2f}" for measure in measures)
     say(f"dev {told}, with a bonus of {bonus:g} for analyses of the same form in train")
-    return best
+    return fitted, best
 
 
 def with_analyses_bonus(model: NetworkModel, bonus: float) -> NetworkModel:

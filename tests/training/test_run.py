@@ -146,7 +146,9 @@ def test_if_none_is_better_the_trees_are_the_parsers_own(run, tmp_path, monkeypa
             weight.normal_()
     own = evaluate(with_bonus(model, None), DEV).las
     monkeypatch.setattr(training_run, "BONUSES", (0.0, 0.1))
-    assert fit_bonus(model, DEV, tmp_path).las == own
+    fitted, scores = fit_bonus(model, DEV, tmp_path)
+    assert scores.las == own
+    assert fitted.settings.network.arcs.bonus is None
     assert load_network(tmp_path, CPU).settings.network.arcs.bonus is None
 
 

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -23,9 +24,10 @@ from parser.cli import main
 from parser.evaluation.evaluate import evaluate
 from parser.models.loading import ModelChoice, load_models
 from parser.models.model_files import contents
-from parser.models.network_model import load_network
+from parser.models.network_model import load_network, with_kept_vectors
 from parser.networks.transformer.pretrained import read_pretrained
 from parser.networks.transformer.tokenizer import PieceTokenizer
+from parser.parsing.engine import parse
 from parser.system.interruption import Interrupted, StoppedError
 from parser.training import data, transformer
 from parser.training.config import read_config
@@ -92,6 +94,24 @@ def test_a_pruned_transformer_is_in_the_model(config_file, tmp_path):
     weights = load_file(tmp_path / "run" / "model" / "weights.safetensors")
     vectors = [each for name, each in weights.items() if name.endswith("word_embeddings.weight")]
     assert [len(each) for each in vectors] == [pruned]
+
+
+def test_vectors_that_are_kept_are_those_of_the_sentences(configured, tmp_path):
+    """Parsing dev again with another bonus reads no sentence again."""
+    config = configured("training.epochs=1")
+    train(config, tmp_path / "run", CPU)
+    model, dev = load_network(tmp_path / "run" / "model", CPU), read_treebank(config.treebank.dev)
+    plain, read = model.as_arrays().transform, []
+
+    def counted(sentences):
+        read.extend(sentences)
+        return plain(sentences)
+
+    kept = with_kept_vectors(replace(model, transform=counted))
+    for sentences in (dev[:3], [*reversed(dev), *dev]):
+        assert_close(kept.as_arrays().transform(sentences), plain(sentences))
+    assert parse(kept, dev) == parse(model, dev)
+    assert len(read) == len({sentence.forms for sentence in dev})
 
 
 @pytest.mark.extended
