@@ -50,26 +50,26 @@ def _kept_pieces(tokenizer: Any, config: Mapping[str, Any], known: set[str]) -> 
     """The numbers of the pieces that stay, in order. known: characters."""
     model = tokenizer["model"]
     if model["type"] == "Unigram":
-        pieces = [piece for piece, _ in model["vocab"]]
+        pieces = dict(enumerate(piece for piece, _ in model["vocab"]))
         # An unknown character has a lower score than the piece with the lowest one.
         always = {min(model["vocab"], key=itemgetter(1))[0]}
     else:
-        pieces = sorted(model["vocab"], key=model["vocab"].__getitem__)
+        pieces = {number: piece for piece, number in model["vocab"].items()}
         always = set()
     always.update(each["content"] for each in tokenizer["added_tokens"])
     numbered = {config.get(key) for key in config if key.endswith(PIECE_OF_CONFIG)}
-    # In RoBERTa and others, positions are counted from the number of the padding piece.
-    first = 1 + (config.get("pad_token_id") or 0)
     prefix = model.get("continuing_subword_prefix", BLANK_OF_PIECE)
 
     def stays(number: int, piece: str) -> bool:
         own = piece.removeprefix(prefix)
-        is_needed = number < first or number in numbered or piece in always or len(own) <= 1
-        return is_needed or known.issuperset(own)
+        return number in numbered or piece in always or len(own) <= 1 or known.issuperset(own)
 
-    kept = [number for number, piece in enumerate(pieces) if stays(number, piece)]
-    # Pieces that were added after training follow the others.
-    return kept + sorted(each["id"] for each in tokenizer["added_tokens"] if each["id"] >= len(pieces))
+    kept = {number for number, piece in pieces.items() if stays(number, piece)}
+    # In RoBERTa and others, positions are counted from the number of the padding piece.
+    kept |= set(range(1 + (config.get("pad_token_id") or 0)))
+    # Pieces that were added after training.
+    kept |= {each["id"] for each in tokenizer["added_tokens"] if each["id"] not in pieces}
+    return sorted(kept)
 
 
 def _characters(tokenizer: Tokenizer, words: Iterable[str]) -> set[str]:

@@ -1,6 +1,7 @@
 """A transformer without the pieces of other scripts."""
 
 import json
+from dataclasses import replace
 from itertools import chain
 
 import pytest
@@ -78,6 +79,20 @@ def test_special_pieces_in_other_forms_are_renumbered(tmp_path, end):
     pieces = PieceTokenizer(smaller.tokenizer)
     [special] = {"sep": pieces.after, "cls": pieces.before}[end]
     assert smaller.weights[name][special].tolist() == [1.0] * weights[name].shape[1]
+
+
+def test_numbers_that_no_piece_has_are_left_out(tmp_path):
+    whole = read_pretrained(str(make_transformer(tmp_path, "bert", text=[*TEXT, *GREEK])))
+    content = json.loads(whole.tokenizer)
+    vocabulary = content["model"]["vocab"]
+    for piece in [piece for piece in vocabulary if piece.isalpha() and len(piece) > 1][:2]:
+        del vocabulary[piece]
+    holed = replace(whole, tokenizer=json.dumps(content))
+    smaller = pruned(holed, WORDS)
+    assert strings(smaller.tokenizer, WORDS) == strings(holed.tokenizer, WORDS)
+    name = "embeddings.word_embeddings.weight"
+    for piece, number in json.loads(smaller.tokenizer)["model"]["vocab"].items():
+        assert smaller.weights[name][number].equal(whole.weights[name][vocabulary[piece]])
 
 
 def test_pieces_of_bytes_stay(tmp_path):
