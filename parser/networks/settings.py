@@ -154,9 +154,9 @@ class TransformerSettings(Settings):
     """Folder of a model in the format of Hugging Face's transformers, with its weights as safetensors and a
     `tokenizer.json`; or the name of a model on the Hugging Face hub, which is downloaded."""
     prune: bool = False
-    """Whether to leave out the pieces of words with characters that no form of train has. A vocabulary for
-    many languages becomes half as large, or a tenth, and with it memory and the model. Words of the other
-    characters are divided as before."""
+    """Whether to leave out the pieces of words with characters that no form of train has, also from the
+    transformer of an `initial_model`. A vocabulary for many languages becomes half as large, or a tenth, and
+    with it memory and the model. Words of the other characters are divided as before."""
     layers: int = Field(4, gt=0, le=200)
     """Number of layers, counted from the last, whose outputs are averaged with learned weights (Peters et al.
     2018, equation 1)."""

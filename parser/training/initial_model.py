@@ -17,6 +17,7 @@ from parser.models.named_models import find_model
 from parser.models.network_model import NetworkModel, load_network
 from parser.models.settings import ParserSettings
 from parser.networks.stack_parser import StackParser
+from parser.networks.transformer.architecture import MODEL
 from parser.system.console import LinesError
 from parser.system.settings import FAULTS_SHOWN, more_faults
 from parser.treebank.vocabulary import CHARACTERS, PRETRAINED
@@ -34,7 +35,7 @@ FREE = {
     *("calibration", "calibration.right", "calibration.wrong", "calibration.offset"),
     *("network.pretrained", "network.train_pretrained"),
     *(f"network.transformer.{name}" for name in ("model", "learning_rate", "warmup_epochs", "layer_decay")),
-    *(f"network.transformer.{name}" for name in ("dropout", "gradient_checkpointing", "max_pieces")),
+    *(f"network.transformer.{name}" for name in ("dropout", "gradient_checkpointing", "max_pieces", "prune")),
 }
 """Settings that can differ from those of the model."""
 MISSING = "not there"
@@ -82,7 +83,9 @@ def copy_weights(source: NetworkModel, target: NetworkModel) -> None:
         elif name == OF_CHARACTERS:
             weight[: len(old) - 1] = old[:-1]
             weight[-1] = old[-1]
-        else:
+        elif not (
+            name.startswith(MODEL) and len(weight) < len(old)
+        ):  # pruned, so those that are left are there
             weight[tuple(map(slice, old.shape))] = old  # new entries are appended to lexicons
 
 

@@ -59,8 +59,9 @@ def pretrained_transformer(
     if initial and (encoder := initial.network.tokens.transformer):
         if encoder.settings.model != settings.model:
             say("the transformer is that of initial_model, not parser.network.transformer.model")
-        return encoder.present()
-    transformer = read_pretrained(data_path(settings.model))
+        transformer = encoder.present()
+    else:
+        transformer = read_pretrained(data_path(settings.model))
     return pruned(transformer, forms()) if settings.prune else transformer
 
 

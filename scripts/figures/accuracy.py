@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import PurePosixPath
 from statistics import fmean, mean, median
 from typing import NamedTuple
 
@@ -33,6 +34,7 @@ from figures.kept import (
 from parser.evaluation.measures import ATTACHMENT, TEXT_MEASURES, TextMeasure
 from parser.models.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, Given
 from parser.tables.treebank_report import LARGE, TreebankScore, mean_score, read_published
+from parser.training.trees import treebank_names
 
 PUBLISHED, PUBLISHED_OF_FEW = "accuracy/udpipe-ud-2.5.json", "accuracy/udpipe-conll-2018.json"
 """The scores that UDPipe's authors publish for its models, and those at CoNLL 2018."""
@@ -153,7 +155,7 @@ def unseen_forms() -> str:
         ("forms that train has / the others", "others", *columns),
         (
             (
-                _title(row),
+                _title(row["treebank"]),
                 f"{row['unknown_forms']:.0%}".replace("%", " %"),
                 *("{:.1f} / {:.1f}".format(*row[column]) for column in columns.values()),
             )
@@ -438,7 +440,7 @@ def _trained(others: str) -> Iterator[_Trained]:
     for model in _models():
         scores = {score["from"]: score for score in model["scores"] if score["on"] == "test"}
         yield _Trained(
-            _title(model),
+            _title(model["treebank"]),
             model["training_words"],
             model["seconds"] / 60,
             {given: TreebankScore(scores[given]["las"], scores[given].get("las_error")) for given in GIVEN},
@@ -458,10 +460,9 @@ def _scores_on_test(model: Row, given: Given) -> Row:
     return scores
 
 
-def _title(model: Row) -> str:
-    """The treebank of a model."""
-    name: str = model["treebank"]
-    return name.removeprefix("UD_").replace("_", " ").replace("-", " ")
+def _title(treebank: str) -> str:
+    """The name of a treebank's folder, as text."""
+    return treebank.removeprefix("UD_").replace("_", " ").replace("-", " ")
 
 
 def all_treebanks() -> str:
@@ -512,7 +513,7 @@ def raw_text_beside_stanza() -> str:
     for model in _models():
         if theirs := stanza.get(model["treebank"]):
             ours = _scores_on_test(model, OF_TEXT)
-            line = [_title(model)]
+            line = [_title(model["treebank"])]
             for name, measure in measures.items():
                 if measure in ours:  # the treebank has such a column
                     pair = ours[measure], theirs[OF_TEXT][measure]
@@ -545,7 +546,7 @@ def seeds_from_raw_text() -> str:
 
 def _runs_from_raw_text() -> dict[str, list[Row]]:
     """Of the table of three seeds. Without a row of the first one, the run of `train-all` is the first."""
-    first = {_title(model): {"text": _scores_on_test(model, OF_TEXT)} for model in _models()}
+    first = {_title(model["treebank"]): {"text": _scores_on_test(model, OF_TEXT)} for model in _models()}
     return {
         name: [*runs] if runs[0]["seed"] == 1 else [first[name], *runs]
         for name, runs in runs_of_table("seeds-from-raw-text").items()
@@ -605,6 +606,78 @@ def pretrained_encoders() -> str:
         )
         lines.append((name, f"{len(runs)}", *scores))
     return table(("with / without", "seeds", *measures), lines)
+
+
+def many_languages() -> str:
+    """LAS from raw text: of own parsers, of the one for all treebanks, and of own ones that start from it."""
+    stanza = read_published(MEASUREMENTS / PUBLISHED_BY_STANZA).scores
+    lines = []
+    for treebank, of_parsers in _parsers_of_many_languages():
+        theirs = stanza.get(treebank, {}).get(OF_TEXT)
+        las = (f"{scores['las']:.2f}" if scores else "" for scores in (*of_parsers, theirs))
+        lines.append((_title(treebank), f"{of_parsers.together['sentences']:.2f}", *las))
+    return table(
+        (
+            "",
+            "sentences",
+            "own, `ud-untagged`",
+            "one parser for all",
+            "own, starting from it",
+            "Stanza 1.5.1",
+        ),
+        lines,
+    )
+
+
+def columns_of_many_languages() -> str:
+    """Tags and lemmas from raw text, of the same parsers and of Stanza in one cell."""
+    stanza = read_published(MEASUREMENTS / PUBLISHED_BY_STANZA).scores
+    measures: dict[str, TextMeasure] = {"UPOS": "upos", "UFeats": "ufeats", "lemmas": "lemmas"}
+    lines = []
+    for treebank, of_parsers in _parsers_of_many_languages():
+        every = [*of_parsers, stanza.get(treebank, {}).get(OF_TEXT)]
+        cells_of_line = (
+            " / ".join(f"{scores[measure]:.2f}" if scores else "-" for scores in every)
+            if measure in of_parsers.alone  # the treebank has such a column
+            else ""
+            for measure in measures.values()
+        )
+        lines.append((_title(treebank), *cells_of_line))
+    return table(("own / one for all / starting from it / Stanza", *measures), lines)
+
+
+class _ParsersOfTreebank(NamedTuple):
+    """Scores from raw text."""
+
+    alone: Row
+    """Without a pretrained encoder."""
+    together: Row
+    """Of the parser for all treebanks."""
+    from_it: Row | None
+    """Of the treebank's own parser that starts from it."""
+
+
+def _parsers_of_many_languages() -> Iterator[tuple[str, _ParsersOfTreebank]]:
+    """The parsers of each treebank by its name, such as `UD_English-EWT`."""
+    alone = {model["treebank"]: _scores_on_test(model, OF_TEXT) for model in _models()}
+    seeds = _runs_from_raw_text()
+    starting = runs_of_table("from-many-languages")
+    [[run]] = runs_of_table("many-languages").values()
+    for path in run["config"]["treebank"]["train"]:
+        treebank = PurePosixPath(path).parent.name
+        title, [name] = _title(treebank), treebank_names([path])
+        own = starting.get(title)
+        scores = alone[treebank]
+        if title in seeds:
+            scores = {
+                each: mean(one["text"][each] for one in seeds[title])
+                for each in scores
+                if each in TEXT_MEASURES
+            }
+        yield (
+            treebank,
+            _ParsersOfTreebank(scores, run["text"]["treebanks"][name], own[0]["text"] if own else None),
+        )
 
 
 def word_dropout() -> str:
@@ -696,6 +769,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "few-sentences": few_sentences,
     "fine-tuning": fine_tuning,
     "large-batches": RunTable("large-batches", (*LAS, MINUTES)),
+    "many-languages": many_languages,
+    "many-languages-columns": columns_of_many_languages,
     "minutes-by-size": minutes_by_size,
     "parts": parts,
     "plain-parser": plain_parser,

@@ -336,6 +336,26 @@ def test_training_goes_on_from_a_model_with_a_transformer(configured, folder, tm
     assert_close({name: frozen[name] for name in wanted}, wanted, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("mode", first_of(MODES[::-1]))
+def test_a_transformer_can_be_pruned_when_training_goes_on(mode, config_file, tmp_path):
+    folder = make_transformer(tmp_path / "pretrained", "xlm-roberta", text=[*TEXT, "γάτες κοιμούνται"])
+
+    def started(*changes, **settings):
+        return read_config(config_file, [transformer_of(folder, train=mode, **settings), *changes])
+
+    train(started("training.epochs=1"), tmp_path / "first", CPU)
+    path = tmp_path / "first" / "model"
+    whole, pruned = (
+        data.load(started(f"initial_model={path}", prune=prune), CPU)[0] for prune in (False, True)
+    )
+    sizes = [
+        len(model.network.tokens.transformer.model.get_input_embeddings().weight) for model in (whole, pruned)
+    ]
+    assert sizes[1] < sizes[0]
+    train_sentences = read_treebank(str(config_file.parent / "tiny.conllu"))
+    assert parse(pruned, train_sentences) == parse(whole, train_sentences)
+
+
 def changed(path, **change):
     """Change a JSON file."""
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
