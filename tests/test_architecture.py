@@ -16,6 +16,7 @@ ORDER = [
     {"parser.client"},
     {"parser.batching"},
     {"parser.treebank"},
+    {"parser.enhanced"},
     {"parser.transitions"},
     {"parser.config"},
     {"parser.networks"},

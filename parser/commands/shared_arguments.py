@@ -166,9 +166,9 @@ def add_deps(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--deps",
         choices=get_args(Deps),
-        default="drop",
-        help="drop the enhanced dependencies (DEPS and empty nodes) of all sentences or only of those whose "
-        "trees change, or keep them (default: %(default)s)",
+        default="predict",
+        help="enhanced dependencies (DEPS): write what the model predicts, if it does; drop those of the "
+        "input, or only those of trees that change; or keep them (default: %(default)s)",
     )
 
 

@@ -124,7 +124,7 @@ def find_errors(
     """
     errors = Errors()
     for place, (sentence, tree) in enumerate(zip(gold, trees, strict=True)):
-        errors.scores.add(sentence, tree.heads, tree.labels, punctuation, tree.tags)
+        errors.scores.add(sentence, tree.heads, tree.labels, punctuation, tree.tags, tree.graph)
         tags = word_classes(sentence)
         tags_of_heads = [ROOT, *tags]
         distances, crosses = distances_to_root(sentence.heads), frozenset(crossing(sentence.heads))

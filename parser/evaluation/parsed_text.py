@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from parser.enhanced.graph import collapsed_edges
 from parser.evaluation.scores import FUNCTIONAL_LABELS, ScoredWord, scored_words
 from parser.parsing.parsed_tree import ParsedTree
 from parser.text.reading import BLANKS
@@ -42,6 +43,8 @@ class ParsedText:
     segments: list[SegmentedWord] = field(default_factory=list)
     words: list[ScoredWord] = field(default_factory=list)
     """The words; the head is an index into this list, or ROOT."""
+    edges: list[set[tuple[int, str]]] = field(default_factory=list)
+    """The enhanced dependencies of each word; the heads are indices into the words, or ROOT."""
     function_words: dict[int, list[int]] = field(default_factory=dict)
     """The function words that depend on each word, as indices."""
     origins: list[SentenceOrigin] = field(default_factory=list)
@@ -64,6 +67,10 @@ class ParsedText:
             self.length = span[1]
         self.sentences.append((start, self.length))
         self.origins.append(SentenceOrigin(sentence.identifier, sentence.line))
+        graph = collapsed_edges(sentence) if tree.graph is None else tree.graph
+        self.edges += [
+            {(first + head - 1 if head else ROOT, label) for head, label in of_word} for of_word in graph
+        ]
         for index, word in enumerate(scored_words(sentence, tree.heads, tree.labels, tree.tags), first):
             head = first + word.head - 1 if word.head else ROOT
             self.words.append(word._replace(head=head))

@@ -84,6 +84,11 @@ def report(scores: Scores, predicted: Collection[str]) -> list[str]:
             ("LAS, projective", scores.projective_las, "LAS in sentences without crossing arcs"),
             ("LAS, crossing", scores.nonprojective_las, f"LAS in {sentences} with crossing arcs"),
         ]
+    if scores.enhanced.gold:
+        rows += [
+            ("ELAS", scores.enhanced.elas, "enhanced dependencies with the right head and label, F1"),
+            ("EULAS", scores.enhanced.eulas, "and of the labels only the universal part"),
+        ]
     lines = [f"{counted(scores.sentences, 'sentence')}, {counted(scores.words, 'word')}", ""]
     lines += [f"{name:<18}{value:6.2f}  {meaning}" for name, value, meaning in rows]
     most = f" (the {LABELS_SHOWN} most frequent)" if len(scores.gold_labels) > LABELS_SHOWN else ""
@@ -114,6 +119,12 @@ def text_rows(scores: TextScores) -> Iterator[tuple[str, float, float, float]]:
         right, of_parsed, of_gold = (counts[measure] for counts in (scores.right, scores.parsed, scores.gold))
         precision, recall = (100 * right / total if total else 0.0 for total in (of_parsed, of_gold))
         yield name, scores.percent(measure), precision, recall
+    if (edges := scores.enhanced).gold:
+        for name, right, f1 in (
+            ("ELAS", edges.right, edges.elas),
+            ("EULAS", edges.right_universal, edges.eulas),
+        ):
+            yield name, f1, 100 * right / max(1, edges.parsed), 100 * right / edges.gold
 
 
 def score_line(scores: Mapping[str, float], measures: Iterable[Measure], prefix: str = "") -> str:

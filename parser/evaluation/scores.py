@@ -15,6 +15,7 @@ from math import sqrt
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from parser.enhanced.graph import EdgeCounts, Graph, collapsed_edges
 from parser.evaluation.measures import MEASURES, Measure
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.projectivity import crossing, projectivize
@@ -70,6 +71,8 @@ class Scores:
     """The correct arcs in these sentences."""
     correct_words: Counter[Measure] = field(default_factory=Counter)
     """See the function of this name."""
+    edges: Counter[str] = field(default_factory=Counter)
+    """Those of enhanced dependencies, by the fields of `EdgeCounts`."""
     squared_arcs: int = 0
     """The sum over sentences of the squared number of correct arcs; the next two are similar sums."""
     arcs_by_words: int = 0
@@ -82,8 +85,10 @@ class Scores:
         labels: Sequence[str],
         punctuation: bool = True,
         tags: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        graph: Graph | None = None,
     ) -> None:
-        """Add a sentence. punctuation: whether punctuation is scored; tags: predicted tags, by column."""
+        """Add a sentence. punctuation: whether punctuation is scored; tags: predicted tags, by column. graph:
+        compared with the sentence's own if it has one."""
         exact, scored, correct_arcs = True, [], 0
         crosses = frozenset(crossing(gold.heads))
         lifted_heads = projectivize(gold.heads, gold.labels)[0] if crosses else gold.heads
@@ -110,6 +115,8 @@ class Scores:
             self.correct_crossing_heads += right_head and word in crosses
             self.lifted_crossing_heads += word in crosses and head == lifted_heads[word - 1]
             exact = exact and right
+        if graph is not None and any(edges := collapsed_edges(gold)):
+            self.edges.update(vars(EdgeCounts.of(edges, graph)))
         self.correct_words += correct_words(gold, heads, labels, tags, scored)
         self.correct_arcs += correct_arcs
         self.squared_arcs += correct_arcs**2
@@ -162,6 +169,11 @@ class Scores:
         squares = self.squared_arcs - 2 * share * self.arcs_by_words + share**2 * self.squared_words
         variance = max(0.0, squares) * self.sentences / (self.sentences - 1)
         return 100 * sqrt(variance) / self.words
+
+    @property
+    def enhanced(self) -> EdgeCounts:
+        """The edges of sentences with enhanced dependencies, if the parser predicts them."""
+        return EdgeCounts(**self.edges)
 
     @property
     def exact(self) -> float:
@@ -220,6 +232,7 @@ class Scores:
             "nonprojective_sentences": self.nonprojective_sentences,
             "scored_words": self.words,
             "scored_sentences": self.sentences,
+            **({"elas": self.enhanced.elas, "eulas": self.enhanced.eulas} if self.enhanced.gold else {}),
             "label_f1": self.label_f1(),
             "length_las": self.length_las(),
         }
@@ -230,7 +243,7 @@ def score(gold: Iterable[Sentence], trees: Iterable[tuple[Any, ...]], punctuatio
     scores = Scores()
     for sentence, parts in zip(gold, trees, strict=True):
         tree = ParsedTree(*parts)
-        scores.add(sentence, tree.heads, tree.labels, punctuation, tree.tags)
+        scores.add(sentence, tree.heads, tree.labels, punctuation, tree.tags, tree.graph)
     return scores
 
 

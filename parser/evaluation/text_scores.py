@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, cast
 
+from parser.enhanced.graph import EdgeCounts
 from parser.evaluation.measures import TEXT_MEASURES, TextMeasure
 from parser.evaluation.parsed_text import ROOT, ParsedText, SegmentedWord
 from parser.evaluation.scores import CONTENT_LABELS, right_measures
@@ -28,6 +29,7 @@ class TextScores:
     parsed: dict[TextMeasure, int]
     """The total in the parsed text."""
     segmentation: Segmentation
+    enhanced: EdgeCounts
 
     def percent(self, measure: TextMeasure) -> float:
         """The F1 score in percent."""
@@ -38,6 +40,7 @@ class TextScores:
         """examples: whether errors in the segmentation have examples."""
         return {
             **{measure: self.percent(measure) for measure in TEXT_MEASURES},
+            **({"elas": self.enhanced.elas, "eulas": self.enhanced.eulas} if self.enhanced.gold else {}),
             "segmentation": self.segmentation.as_dict(examples),
         }
 
@@ -69,7 +72,22 @@ def score_text(gold: ParsedText, parsed: ParsedText) -> TextScores:
             gold_word, word, gold_word.head == head, same_function_words
         ).items():
             right[cast("TextMeasure", measure)] += is_right
-    return TextScores(right, _totals(gold), _totals(parsed), segmentation_errors(gold, parsed))
+    errors = segmentation_errors(gold, parsed)
+    return TextScores(right, _totals(gold), _totals(parsed), errors, _enhanced(gold, parsed, aligned))
+
+
+def _enhanced(gold: ParsedText, parsed: ParsedText, aligned: Mapping[int, int]) -> EdgeCounts:
+    """The edges of both graphs; none if either text has none. aligned: see `align`."""
+    if not any(gold.edges) or not any(parsed.edges):
+        return EdgeCounts()
+    heads = {**aligned, ROOT: ROOT}
+    with_gold_words: list[set[tuple[int, str]]] = [set() for _ in gold.edges]
+    for number, gold_number in aligned.items():
+        with_gold_words[gold_number] = {
+            (heads.get(head, NOT_ALIGNED), label) for head, label in parsed.edges[number]
+        }
+    counts = EdgeCounts.of(gold.edges, with_gold_words)
+    return replace(counts, parsed=sum(map(len, parsed.edges)))
 
 
 def _totals(text: ParsedText) -> dict[TextMeasure, int]:

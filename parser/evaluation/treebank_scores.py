@@ -66,5 +66,5 @@ def evaluate_treebanks(model: Model, gold: Sequence[Sentence]) -> TreebankScores
     scores: dict[str, Scores] = {}
     for sentence, (_, tree) in zip(gold, parse_stream(model, gold), strict=True):
         of_treebank = scores.setdefault(sentence.treebank, Scores())
-        of_treebank.add(sentence, tree.heads, tree.labels, tags=tree.tags)
+        of_treebank.add(sentence, tree.heads, tree.labels, tags=tree.tags, graph=tree.graph)
     return TreebankScores(scores)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from safetensors import SafetensorError
 
+from parser.enhanced.transducer import Transducer
 from parser.models.column_shares import ColumnShares, shares_from_json
 from parser.models.model import (
     ArrayModel,
@@ -26,6 +27,7 @@ from parser.models.model import (
 )
 from parser.models.model_files import (
     COLUMN_SHARES,
+    ENHANCED,
     SETTINGS,
     VOCABULARY,
     WEIGHTS,
@@ -145,7 +147,18 @@ def _read(files: ModelFiles) -> ArrayModel:
     _refuse_other_columns(settings, vocabulary)
     transformer = read_transformer(files, settings.network)
     _refuse_other_sizes(settings, vocabulary, transformer, files)
-    return ArrayModel(settings, vocabulary, _weights(files), dev_shares=shares, transformer=transformer)
+    transducer = None
+    if files.has(ENHANCED):
+        with naming(ENHANCED):
+            transducer = Transducer.from_json(text_of(files, ENHANCED))
+    return ArrayModel(
+        settings,
+        vocabulary,
+        _weights(files),
+        dev_shares=shares,
+        transducer=transducer,
+        transformer=transformer,
+    )
 
 
 def _weights(files: ModelFiles) -> dict[str, Floats]:

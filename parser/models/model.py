@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from parser.enhanced.transducer import Transducer
 from parser.models.column_shares import ColumnShares, InputColumnCheck
 from parser.models.settings import ParserSettings
 from parser.networks.transformer.architecture import Architecture, architecture_of
@@ -44,6 +45,8 @@ class Model(ABC):
     _: KW_ONLY
     dev_shares: Mapping[str, ColumnShares] = field(default_factory=dict)
     """The shares of blank and of unknown values in the dev treebank, by column; empty without dev."""
+    transducer: Transducer | None = None
+    """From trees to enhanced dependencies, if the model has learned that; the first one of an ensemble's."""
     others: tuple[Self, ...] = ()
     """The other models of an ensemble, whose scores are averaged with those of this one."""
 

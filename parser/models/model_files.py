@@ -46,6 +46,8 @@ SCORES = "scores.json"
 """For people. Only code that adds to it reads it."""
 TOKENIZER = "tokenizer.json"
 """Read when text is parsed. That of a trained kind contains a binary of another library."""
+ENHANCED = "enhanced.json"
+"""The transducer to enhanced dependencies, of models that have one."""
 TRANSFORMER_CONFIG, TRANSFORMER_TOKENIZER, TRANSFORMER_WEIGHTS = (
     "transformer/config.json",
     "transformer/tokenizer.json",
@@ -57,6 +59,7 @@ FILES = (
     *NEEDED,
     SCORES,
     TOKENIZER,
+    ENHANCED,
     TRANSFORMER_CONFIG,
     TRANSFORMER_TOKENIZER,
     TRANSFORMER_CLASS,
@@ -73,6 +76,7 @@ MAX_BYTES = {
     COLUMN_SHARES: 1 << 18,
     VOCABULARY: 1 << 28,
     TOKENIZER: 1 << 26,
+    ENHANCED: 1 << 26,
     TRANSFORMER_CONFIG: 1 << 20,
     TRANSFORMER_TOKENIZER: 1 << 28,
     TRANSFORMER_CLASS: 1 << 10,

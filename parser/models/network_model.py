@@ -21,6 +21,7 @@ from parser.models.loading import load_each, load_model
 from parser.models.model import ArrayModel, Floats, Model, system_of
 from parser.models.model_files import (
     COLUMN_SHARES,
+    ENHANCED,
     SCORES,
     SETTINGS,
     VOCABULARY,
@@ -82,7 +83,7 @@ class NetworkModel(Model):
         built.network.load_state_dict(weights)
         built.network.eval()
         others = tuple(cls.of(each, device) for each in model.others)
-        return replace(built, dev_shares=model.dev_shares, others=others)
+        return replace(built, dev_shares=model.dev_shares, transducer=model.transducer, others=others)
 
     @property
     def device(self) -> torch.device:
@@ -103,6 +104,7 @@ class NetworkModel(Model):
             self.vocabulary,
             weights,
             dev_shares=self.dev_shares,
+            transducer=self.transducer,
             others=tuple(each.as_arrays() for each in self.others),
             transform=self.transform or (partial(_transformed, self) if encoder else None),
         )
@@ -119,6 +121,10 @@ class NetworkModel(Model):
             (SCORES, (json.dumps(scores, indent=2) + "\n").encode()),
         ):
             write_atomically(folder / name, content)
+        if self.transducer:
+            write_atomically(folder / ENHANCED, self.transducer.as_json().encode())
+        else:
+            (folder / ENHANCED).unlink(missing_ok=True)
         if encoder := self.network.tokens.transformer:
             write_transformer(folder, encoder)
 

@@ -35,6 +35,9 @@ class ParserSettings(Settings):
     int8: bool = False
     """Whether products of matrices round to 8 bits when sentences are parsed on a CPU, which is
     faster. `pack --precision int8` turns it on if the trees on dev are as good."""
+    enhanced: bool = False
+    """Whether to learn enhanced dependencies from the DEPS of train, at the end of training. Parsing then
+    writes them."""
     calibration: CalibrationSettings | None = None
     """Calibration of the probabilities of arcs. Default: fitted on dev at the end of training, so that each
     probability is a share of correct arcs, labels included. Until then, and without dev, the probabilities of

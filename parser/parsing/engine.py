@@ -13,6 +13,7 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from parser.enhanced.tree import AnnotatedTree
 from parser.models.model import Model
 from parser.parsing import BATCH_SIZE
 from parser.parsing.options import TREE_ALONE, ParseOptions
@@ -323,7 +324,10 @@ class Engine:
             heads, labels, violations = running.constraints.completed(heads, labels)
             probabilities = probabilities and running.constraints.with_certain(probabilities)
         as_tuple = None if probabilities is None else tuple(probabilities)
-        return ParsedTree(heads, labels, as_tuple, running.tags, violations, others, arcs.score)
+        graph = None
+        if transducer := self._model.transducer:
+            graph = transducer(AnnotatedTree.of(running.request.sentence, heads, labels, running.tags))
+        return ParsedTree(heads, labels, as_tuple, running.tags, violations, others, arcs.score, graph=graph)
 
     def _relieve(self) -> None:
         """Continue with fewer sentences at a time, because the memory is too small for so many."""

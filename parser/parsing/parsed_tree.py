@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from parser.enhanced.graph import Graph
+
 if TYPE_CHECKING:
     from parser.runtime.arcs import SecondOpinion
 
@@ -49,6 +51,8 @@ class ParsedTree(NamedTuple):
     several trees are requested."""
     others: tuple[ParsedTree, ...] = ()
     """The next best trees, as many as are requested or found."""
+    graph: Graph | None = None
+    """The enhanced dependencies; None if the model has not learned any."""
 
 
 def best_of(trees: Sequence[ParsedTree], count: int, opinion: SecondOpinion | None) -> list[ParsedTree]:

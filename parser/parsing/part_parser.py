@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
+from parser.enhanced.graph import as_deps
 from parser.models.column_shares import column_counts
 from parser.models.loading import ModelChoice, load_models
 from parser.models.model import Model
@@ -32,6 +33,7 @@ from parser.treebank.conllu_output import (
     Deps,
     TagsToWrite,
     as_one_of,
+    with_enhanced,
     with_miscellaneous,
     with_probabilities,
     with_tags,
@@ -172,6 +174,8 @@ def _lines_of(sentence: Sentence, tree: ParsedTree, deps: Deps) -> tuple[Sequenc
     if tree.alternatives:
         sentence = with_miscellaneous(sentence, ALTERNATIVES, list(as_text(tree.alternatives)))
     lines = with_tree(sentence, tree.heads, tree.labels)
+    if deps == "predict" and tree.graph is not None:
+        return with_enhanced(lines, sentence.word_lines, map(as_deps, tree.graph)), False
     if deps == "keep" or (deps == "drop-changed" and lines == sentence.lines):
         return lines, False
     without = without_enhanced(lines, sentence.word_lines)

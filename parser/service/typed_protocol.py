@@ -211,7 +211,7 @@ def _conllu(parsed: ParsedSentence, numbers_texts: bool) -> str:
         lines = [named if line.startswith(SENTENCE_ID) else line for line in sentence.lines]
         word_lines = tuple(line + len(begin) for line in sentence.word_lines)
         sentence = replace(sentence, identifier=identifier, lines=(*begin, *lines), word_lines=word_lines)
-    return output_of(sentence, parsed.tree, "missing", deps="drop").content.decode()
+    return output_of(sentence, parsed.tree, "missing", deps="predict").content.decode()
 
 
 def _with_lines(parsed: ParsedSentence) -> Sentence:

@@ -96,7 +96,7 @@ def writer_of(form: str, tags: bool, tree: bool) -> Write:
         sentence, predicted = parsed.input.sentence, parsed.tree
         if tree:
             wanted = predicted if tags else predicted._replace(tags={})
-            written = output_of(sentence, wanted, "all", deps="drop").content.decode()
+            written = output_of(sentence, wanted, "all", deps="predict").content.decode()
         else:
             lines = with_tags(sentence, predicted.tags, "all")[0].lines if tags else sentence.lines
             written = "".join(lines)

@@ -17,7 +17,10 @@ from parser.training.config import Config, read_config
 from parser.training.record import METRICS
 
 CONFIG, CHECKPOINT, LOCK = "config.yaml", "checkpoint.safetensors", "lock"
-MAY_CHANGE = "training.epochs", "training.early_stopping_patience", "training.cuda_graphs", "tokenizer"
+MAY_CHANGE = (
+    *("training.epochs", "training.early_stopping_patience", "training.cuda_graphs"),
+    *("parser.enhanced", "tokenizer"),
+)
 """Settings, and sections of settings, that can be changed when a run is resumed."""
 TOKENIZER_TRAINING = ".tokenizer-training-"
 """Prefix of the name of a temporary folder in the run's folder, used while a tokenizer is trained."""

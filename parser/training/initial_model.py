@@ -32,7 +32,7 @@ OF_CHARACTERS = f"tokens.embeddings.{CHARACTERS}.characters.weight"
 FREE = {
     *("network.dropout", "network.embedding_dropout", "network.characters.dropout"),
     *("network.tags.loss_weight", "network.arcs.loss_weight", "network.arcs.bonus"),
-    *("calibration", "calibration.right", "calibration.wrong", "calibration.offset"),
+    *("enhanced", "calibration", "calibration.right", "calibration.wrong", "calibration.offset"),
     *("network.pretrained", "network.train_pretrained"),
     *(f"network.transformer.{name}" for name in ("model", "learning_rate", "warmup_epochs", "layer_decay")),
     *(f"network.transformer.{name}" for name in ("dropout", "gradient_checkpointing", "max_pieces", "prune")),

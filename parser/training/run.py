@@ -46,6 +46,7 @@ from parser.training.checkpoint import (
     save_checkpoint,
 )
 from parser.training.config import Config, changed_settings, for_its_treebank
+from parser.training.enhanced import learned_transducer, refuse_without_graphs
 from parser.training.folder import (
     CHECKPOINT,
     claim,
@@ -171,6 +172,7 @@ def train(
     """
     refuse_unsupported(config.training.precision, device)
     refuse_untrainable(config)
+    refuse_without_graphs(config)
     refuse_to_overwrite(run, data.files_needed(config))  # a new run moves its folder aside
     if processes.is_first:
         refuse_taken(run)
@@ -236,6 +238,7 @@ def _best_on_dev(
     folder = run / BEST_MODEL
     # The transformer takes most of the time, and all of these read dev again and again.
     model = with_kept_vectors(load_network(folder, training.step.device))
+    model = _with_transducer(model, config, folder)
     if network.arcs and network.arcs.bonus is None:
         if dev:
             model, best = fit_bonus(model, dev, folder)
@@ -246,6 +249,20 @@ def _best_on_dev(
     if config.parser.calibration is None and dev:
         fit_calibration(model, dev, folder)
     return best
+
+
+def _with_transducer(model: NetworkModel, config: Config, folder: Path) -> NetworkModel:
+    """The model in a folder, with enhanced dependencies as the config wants; it is saved if it changes."""
+    wanted = config.parser.enhanced
+    if wanted == model.settings.enhanced and wanted == bool(model.transducer):
+        return model
+    changed = replace(
+        model,
+        settings=model.settings.model_copy(update={"enhanced": wanted}),
+        transducer=learned_transducer(config.treebank) if wanted else None,
+    )
+    changed.save(folder, json.loads((folder / SCORES).read_text(encoding="utf-8")))
+    return changed
 
 
 def new_training(

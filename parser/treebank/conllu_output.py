@@ -48,8 +48,9 @@ TREE_SUFFIX = "-tree-"
 """Precedes the number of a tree in `sent_id`, except for the first tree."""
 NUMBERED = re.compile(rb"(?m)^# sent_id = (\d+)(?=$|%b)" % TREE_SUFFIX.encode())
 """The comment of a sentence of a text, whose `sent_id` is its number."""
-Deps = Literal["drop", "drop-changed", "keep"]
-"""What to do with enhanced dependencies: drop all, drop them in sentences whose trees change, or keep all."""
+Deps = Literal["predict", "drop", "drop-changed", "keep"]
+"""What to do with enhanced dependencies: write what the model predicts, if it does, and drop the others; drop
+all; drop them in sentences whose trees change; or keep all."""
 TagsToWrite = Literal["missing", "all", "none"]
 """Which predicted tags, features and lemmas are written: those that are missing (see `is_missing`), all, or
 none."""
@@ -227,6 +228,16 @@ def without_enhanced(lines: Sequence[str], word_lines: Sequence[int]) -> tuple[s
         if deps != BLANK and ENHANCED_ARC.match(deps):
             bare[index] = f"{before}\t_\t{misc}"
     return tuple(line for line in bare if not EMPTY_NODE.match(line))
+
+
+def with_enhanced(lines: Sequence[str], word_lines: Sequence[int], deps: Iterable[str]) -> tuple[str, ...]:
+    """The lines of a sentence with these values in DEPS, and without empty nodes. A PHEAD is kept."""
+    written = list(lines)
+    for index, of_word in zip(word_lines, deps, strict=True):
+        before, earlier, misc = written[index].rsplit("\t", 2)
+        if not PROJECTIVE_HEAD.fullmatch(earlier):
+            written[index] = f"{before}\t{of_word}\t{misc}"
+    return tuple(line for line in written if not EMPTY_NODE.match(line))
 
 
 def numbered_from(before: int, content: bytes) -> bytes:

@@ -680,6 +680,16 @@ def _parsers_of_many_languages() -> Iterator[tuple[str, _ParsersOfTreebank]]:
         )
 
 
+def enhanced() -> str:
+    """Scores of enhanced dependencies on test."""
+    lines = []
+    for row in printed_rows("measure_enhanced.py"):
+        treebank = PurePosixPath(row["command"][2]).parent.name
+        for how, elas, eulas in matches(r"(.*): ELAS ([\d.]+), EULAS ([\d.]+)", row["printed"]):
+            lines.append((_title(treebank), how, elas, eulas))
+    return table(("", "", "ELAS", "EULAS"), lines)
+
+
 def word_dropout() -> str:
     """Scores by word dropout, means over four treebanks."""
     variants: dict[str, list[list[Row]]] = {}
@@ -745,6 +755,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "crossing-arcs": crossing_arcs,
     "distillation": RunTable("distillation", (*SCORES, MINUTES)),
     "english-by-input": english_by_input,
+    "enhanced": enhanced,
     "english-ewt-all": RunTable(
         None,
         (("dev UAS", "dev uas"), ("LAS", "dev las"), ("test UAS", "test uas"), ("LAS", "test las"), MINUTES),

@@ -26,10 +26,13 @@ def scores_of(gold, found):
     """Our scores, and those of the shared task's scorer."""
     scores = score_text(gold_text(read(gold)), gold_text(read(found)))
     ours = {measure: scores.percent(measure) for measure in TEXT_MEASURES}
+    if scores.enhanced.gold:
+        ours |= {"elas": scores.enhanced.elas, "eulas": scores.enhanced.eulas}
     theirs = evaluate(
         load_conllu(io.StringIO(gold), "gold", {}), load_conllu(io.StringIO(found), "found", {})
     )
-    return ours, {measure: 100 * theirs[name].f1 for measure, name in TEXT_MEASURES.items()}
+    names = TEXT_MEASURES | {name: name.upper() for name in ("elas", "eulas") if name in ours}
+    return ours, {measure: 100 * theirs[name].f1 for measure, name in names.items()}
 
 
 @st.composite
@@ -53,6 +56,7 @@ def sentence_of(draw, characters):
         start = end
     count = sum(len(words) or 1 for _, words in tokens)
     root = draw(st.integers(1, count))
+    graphs = st.dictionaries(st.integers(0, count), st.sampled_from(["x", "x:y", "x:z>w", "w"]), max_size=3)
     lines, number = [], 0
     for form, words in tokens:
         if words:
@@ -64,7 +68,8 @@ def sentence_of(draw, characters):
             head = 0 if number == root else draw(st.sampled_from(others))
             label = "root" if head == 0 else draw(st.sampled_from(LABELS))
             tags = draw(st.tuples(*map(st.sampled_from, (["x", "_", "y"], TAGS, TAGS, FEATURES))))
-            lines.append("\t".join([str(number), word, *tags, str(head), label, "_", "_"]) + "\n")
+            deps = "|".join(f"{other}:{name}" for other, name in sorted(draw(graphs).items())) or "_"
+            lines.append("\t".join([str(number), word, *tags, str(head), label, deps, "_"]) + "\n")
     return [*lines, "\n"]
 
 

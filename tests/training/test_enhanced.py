@@ -1,0 +1,83 @@
+"""Enhanced dependencies from training to the output of `parse`."""
+
+import json
+
+import pytest
+
+from parser.cli import main
+from parser.models.loading import ModelChoice, load_models
+from parser.treebank.conllu import read_treebank
+
+
+@pytest.fixture
+def config(config_file):
+    """The tiny config, whose treebank has the tree in DEPS and a second edge of each subject."""
+    treebank = config_file.parent / "tiny.conllu"
+    text = treebank.read_text()
+    for head, label in ((2, "nsubj"), (0, "root"), (2, "punct")):
+        own = f"{head}:{label}"
+        deps = own if label != "nsubj" else f"{own}|3:owner"
+        text = text.replace(f"\t{head}\t{label}\t_\t_", f"\t{head}\t{label}\t{deps}\t_")
+    treebank.write_text(text)
+    return config_file
+
+
+def train(config, run, *changes):
+    return main(["train", str(config), "--run", str(run), *(f"--set={change}" for change in changes)])
+
+
+def deps(path):
+    return [
+        line.split("\t")[8]
+        for sentence in read_treebank(str(path))
+        for line in sentence.lines
+        if "\t" in line
+    ]
+
+
+def test_what_train_has_is_predicted_and_scored(config, tmp_path, capsys):
+    run, treebank, output = tmp_path / "run", config.parent / "tiny.conllu", tmp_path / "out.conllu"
+    assert train(config, run, "parser.enhanced=true") == 0
+    assert "enhanced dependencies learned: 1 paths of added edges" in capsys.readouterr().out
+    bare = tmp_path / "bare.conllu"
+    assert main(["parse", str(run / "model"), str(treebank), "--deps", "drop", "-o", str(bare)]) == 0
+    assert set(deps(bare)) == {"_"}
+    assert main(["parse", str(run / "model"), str(bare), "-o", str(output)]) == 0
+    assert deps(output) == deps(treebank)
+    capsys.readouterr()
+    assert main(["evaluate", str(run / "model"), str(treebank), "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["elas"] == scores["eulas"] == 100
+    assert main(["evaluate", str(run / "model"), str(treebank)]) == 0
+    assert "ELAS              100.00  enhanced dependencies with" in capsys.readouterr().out
+
+
+def test_a_finished_run_can_get_them_and_lose_them(config, tmp_path):
+    run = tmp_path / "run"
+    assert train(config, run, "training.epochs=1") == 0
+    for wanted in ("true", "false"):
+        assert main(["train", "--resume", str(run), f"--set=parser.enhanced={wanted}"]) == 0
+        model = load_models(ModelChoice((run / "model",)))
+        assert (model.transducer is not None, model.settings.enhanced) == (wanted == "true",) * 2
+
+
+def test_a_treebank_without_them_is_refused_before_training(config_file, tmp_path, capsys):
+    assert train(config_file, tmp_path / "run", "parser.enhanced=true") == 2
+    assert (
+        "tiny.conllu: no word has a value in DEPS, from which parser.enhanced could"
+        in capsys.readouterr().err
+    )
+    treebank = config_file.parent / "tiny.conllu"
+    treebank.write_text(treebank.read_text().replace("\tnsubj\t_", "\tnsubj\there", 1))
+    assert train(config_file, tmp_path / "run", "parser.enhanced=true") == 2
+    assert "line 2: DEPS: 'here' is not HEAD:LABEL" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_broken_file_is_named(config, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert train(config, run, "parser.enhanced=true", "training.epochs=1") == 0
+    (run / "model" / "enhanced.json").write_text("{}")
+    capsys.readouterr()
+    assert main(["parse", str(run / "model"), str(config.parent / "tiny.conllu")]) == 2
+    assert "enhanced.json" in capsys.readouterr().err
