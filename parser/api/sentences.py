@@ -159,7 +159,8 @@ def _columns_of(tokens: TokenList, keep: bool) -> dict[str, list[Any]]:
 def with_tree(tokens: TokenList, tree: Tree) -> TokenList:
     """Return a copy with the tree, and with predicted tags for words without tags.
 
-    Probabilities and violations are written to MISC, and replace those of an earlier tree.
+    Probabilities and violations are written to MISC, and replace those of an earlier tree. Enhanced
+    dependencies, if the tree has them, replace earlier ones and their empty nodes.
 
     Tokens get the columns of CoNLL-U that they lack. If they were read from a file with other columns, they
     get the columns of that file. Raises ValueError if the file has no columns for trees.
@@ -182,7 +183,17 @@ def with_tree(tokens: TokenList, tree: Tree) -> TokenList:
             word["misc"] = {**(word["misc"] or {}), ARC_PROBABILITY: f"{tree.probabilities[index]:.4f}"}
         if tree.violations and tree.violations[index] and "misc" in word:
             word["misc"] = {**(word["misc"] or {}), VIOLATION: tree.violations[index]}
+        if tree.enhanced is not None and "deps" in word:
+            word["deps"] = [(label, head) for head, label in tree.enhanced[index]]
+    if tree.enhanced is not None:
+        parsed[:] = [token for token in parsed if not _is_empty(token)]
     return parsed
+
+
+def _is_empty(token: Token) -> bool:
+    """Whether a token is an empty node, whose ID is such as (8, ".", 1)."""
+    identifier = token.get("id")
+    return isinstance(identifier, tuple) and identifier[1] == "."
 
 
 def _words(tokens: TokenList) -> list[Token]:
@@ -210,6 +221,7 @@ def tree_of(sentence: Sentence, parsed: ParsedTree) -> Tree:
         parsed.heads,
         parsed.labels,
         **tags,
+        enhanced=None if parsed.graph is None else tuple(map(tuple, parsed.graph)),
         probabilities=parsed.probabilities,
         violations=parsed.violations,
         score=parsed.score,

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
+from parser.enhanced.graph import as_deps
 from parser.pages.drawing import as_svg, as_text
 from parser.text.tokenizer import Token
 from parser.treebank.conllu_output import ARC_PROBABILITY, VIOLATION, sentence_lines
-from parser.treebank.sentence import BLANK, FORM, HEAD, LABEL, MISC, annotation_columns
+from parser.treebank.sentence import BLANK, DEPS, FORM, HEAD, LABEL, MISC, annotation_columns
 
 Column = tuple[str, ...] | None
 TAGS = {column.attribute: name for name, column in annotation_columns().items()}
@@ -51,6 +52,9 @@ class Tree:
     xpos: Column = None
     feats: Column = None
     lemmas: Column = None
+    enhanced: tuple[tuple[tuple[int, str], ...], ...] | None = None
+    """The enhanced dependencies: heads (0 for ROOT) and labels of the edges to each word; None if the model
+    has not learned any."""
     probabilities: tuple[float, ...] | None = None
     """The probability of the labelled arc to each word, see `ArcProbabilities`; None unless requested."""
     tokens: tuple[Token, ...] | None = None
@@ -83,6 +87,8 @@ class Tree:
             if values := getattr(self, column.attribute):
                 columns[column.index] = values
         columns[HEAD], columns[LABEL] = list(map(str, self.heads)), self.labels
+        if self.enhanced:
+            columns[DEPS] = list(map(as_deps, self.enhanced))
         columns[MISC] = ["|".join(values) or BLANK for values in miscellaneous]
         tokens = [(token.form, len(token.words), token.miscellaneous) for token in self.tokens or ()]
         comments = ["newpar"] if self.begins_paragraph else []

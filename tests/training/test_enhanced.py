@@ -2,8 +2,10 @@
 
 import json
 
+import conllu
 import pytest
 
+from parser import load
 from parser.cli import main
 from parser.models.loading import ModelChoice, load_models
 from parser.treebank.conllu import read_treebank
@@ -50,6 +52,22 @@ def test_what_train_has_is_predicted_and_scored(config, tmp_path, capsys):
     assert scores["elas"] == scores["eulas"] == 100
     assert main(["evaluate", str(run / "model"), str(treebank)]) == 0
     assert "ELAS              100.00  enhanced dependencies with" in capsys.readouterr().out
+
+
+def test_trees_in_python_have_them(config, tmp_path):
+    run = tmp_path / "run"
+    assert train(config, run, "parser.enhanced=true") == 0
+    trained = load(str(run / "model"))
+    tree = trained.parse(["dogs", "bark", "."], upos=["NOUN", "VERB", "PUNCT"])
+    assert tree.enhanced == (((2, "nsubj"), (3, "owner")), ((0, "root"),), ((2, "punct"),))
+    assert tree.to_conllu().splitlines()[0].split("\t")[8] == "2:nsubj|3:owner"
+    rows = (
+        "1\tdogs\t_\tNOUN\t_\t_\t0\troot\t2.1:x\t_\n2\tbark\t_\tVERB\t_\t_\t1\tx\t_\t_\n2.1\tof" + "\t_" * 8
+    )
+    [given] = conllu.parse(rows + "\n\n")
+    [one, two] = trained.parse(given)
+    assert two["deps"] == [("root", 0)]
+    assert one["deps"] == [("nsubj", 2)]
 
 
 def test_a_finished_run_can_get_them_and_lose_them(config, tmp_path):
