@@ -348,7 +348,8 @@ def _add_pack(commands: Commands) -> None:
         "model",
         type=model_path,
         metavar="MODEL",
-        help="folder of a trained model; with --ensemble, --precision, --wheel or --hub, also a package",
+        help="folder of a trained model; with --ensemble, --precision, --enhanced, --wheel or --hub, also a "
+        "package",
     )
     add_ensemble(command)
     command.add_argument(
@@ -358,6 +359,11 @@ def _add_pack(commands: Commands) -> None:
         "on a CPU, which is faster, if the trees of --dev stay as good (default: unchanged)",
     )
     command.add_argument("--dev", metavar="FILE", help="treebank for --precision int8")
+    command.add_argument(
+        "--enhanced",
+        metavar="FILE",
+        help="add enhanced dependencies, learned from the trees and DEPS of this treebank",
+    )
     forms = command.add_mutually_exclusive_group()
     forms.add_argument(
         "--wheel", action="store_true", help="make a wheel, so that pip can install the model by its name"

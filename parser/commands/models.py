@@ -22,12 +22,15 @@ from parser.models.model_files import (
     model_files,
     pack,
     with_rounded_products,
+    with_transducer,
 )
 from parser.models.named_models import SUFFIX, models_in, name_of
 from parser.models.wheel import wheel_of
 from parser.system.console import LinesError, counted, say, shortened
 from parser.system.files import real_path, refuse_to_overwrite, write_atomically
 from parser.text.of_model import has_tokenizer, tokenizer_of
+from parser.training.enhanced import learned_transducer
+from parser.training.trees import TreebankSettings
 from parser.treebank.conllu import read_treebank
 
 MEGABYTE = 1_000_000
@@ -60,7 +63,7 @@ def pack_model(options: argparse.Namespace) -> None:
     if options.hub:
         _make_hub_folder(options)
         return
-    if options.model.is_file() and not options.ensemble and not options.precision:
+    if options.model.is_file() and not (options.ensemble or options.precision or options.enhanced):
         raise ValueError(f"{options.model}: is a file; only the folder of a model is packed")
     if (options.ensemble or options.model.is_file()) and not options.output:
         raise ValueError("a package of several models, or of another package, needs a name: -o FILE")
@@ -131,6 +134,9 @@ def _contents(options: argparse.Namespace) -> dict[str, bytes]:
     paths = (options.model, *options.ensemble)
     model = load_models(ModelChoice(paths))
     files = contents(paths)
+    if options.enhanced:
+        train = TreebankSettings(train=options.enhanced, dev=None)
+        files = with_transducer(files, learned_transducer(train).as_json())
     if not options.precision:
         return files
     if options.precision == "float16":

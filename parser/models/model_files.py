@@ -321,6 +321,18 @@ def in_half_precision(files: Mapping[str, bytes]) -> dict[str, bytes]:
     return {name: changes.get(name_in_model(name), bytes)(content) for name, content in files.items()}
 
 
+def with_transducer(files: Mapping[str, bytes], transducer: str) -> dict[str, bytes]:
+    """The files of one model or of an ensemble, whose first model gets this `ENHANCED`."""
+    settings = next(name for name in (SETTINGS, f"{member_folder(1)}/{SETTINGS}") if name in files)
+    parser = settings_from_json(files[settings].decode()).model_copy(update={"enhanced": True})
+    folder = settings.removesuffix(SETTINGS)
+    return {
+        **files,
+        settings: settings_as_json(parser).encode(),
+        f"{folder}{ENHANCED}": transducer.encode(),
+    }
+
+
 def with_rounded_products(files: Mapping[str, bytes], comparison: str) -> dict[str, bytes]:
     """Like `in_half_precision`; and products round to 8 bits on a CPU, see `ParserSettings.int8`.
 

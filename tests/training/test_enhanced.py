@@ -79,6 +79,20 @@ def test_a_finished_run_can_get_them_and_lose_them(config, tmp_path):
         assert (model.transducer is not None, model.settings.enhanced) == (wanted == "true",) * 2
 
 
+def test_a_package_can_get_them(config, tmp_path, capsys):
+    run, packed, with_them = tmp_path / "run", tmp_path / "a.stackparser", tmp_path / "b.stackparser"
+    treebank, output = config.parent / "tiny.conllu", tmp_path / "out.conllu"
+    assert train(config, run) == 0
+    assert main(["pack", str(run / "model"), "-o", str(packed)]) == 0
+    assert main(["pack", str(packed), "--enhanced", str(treebank), "-o", str(with_them)]) == 0
+    assert main(["parse", str(with_them), str(treebank), "-o", str(output)]) == 0
+    assert deps(output) == deps(treebank)
+    bare = tmp_path / "bare.conllu"
+    bare.write_text("1\tgo\t_\tVERB\t_\t_\t0\troot\t_\t_\n\n")
+    assert main(["pack", str(packed), "--enhanced", str(bare), "-o", str(tmp_path / "c.stackparser")]) == 2
+    assert "bare.conllu: no word has a value in DEPS" in capsys.readouterr().err
+
+
 def test_a_treebank_without_them_is_refused_before_training(config_file, tmp_path, capsys):
     assert train(config_file, tmp_path / "run", "parser.enhanced=true") == 2
     assert (
