@@ -609,75 +609,61 @@ def pretrained_encoders() -> str:
 
 
 def many_languages() -> str:
-    """LAS from raw text: of own parsers, of the one for all treebanks, and of own ones that start from it."""
+    """LAS of own parsers, of the one for all treebanks, and of own ones that start from it."""
     stanza = read_published(MEASUREMENTS / PUBLISHED_BY_STANZA).scores
+    of_text = {model["treebank"]: _scores_on_test(model, OF_TEXT) for model in _models()}
+    of_tokens = {model["treebank"]: _scores_on_test(model, OF_TOKENS) for model in _models()}
+    seeds, starting = _runs_from_raw_text(), runs_of_table("from-many-languages")
+    [[together]] = runs_of_table("many-languages").values()
     lines = []
-    for treebank, of_parsers in _parsers_of_many_languages():
-        theirs = stanza.get(treebank, {}).get(OF_TEXT)
-        las = (f"{scores['las']:.2f}" if scores else "" for scores in (*of_parsers, theirs))
-        lines.append((_title(treebank), f"{of_parsers.together['sentences']:.2f}", *las))
+    for path in together["config"]["treebank"]["train"]:
+        treebank, [name] = PurePosixPath(path).parent.name, treebank_names([path])
+        title = _title(treebank)
+        alone = seeds.get(title, [{"text": of_text[treebank]}])
+        own = starting.get(title, ())
+        scores = (
+            of_tokens[treebank]["las"],
+            together["test"]["treebanks"][name]["las"],
+            mean(run["test"]["las"] for run in own) if own else None,
+            mean(run["text"]["las"] for run in alone),
+            mean(run["text"]["las"] for run in own) if own else None,
+            stanza.get(treebank, {}).get(OF_TEXT, {}).get("las"),
+        )
+        lines.append((title, *("" if las is None else f"{las:.2f}" for las in scores)))
     return table(
         (
-            "",
-            "sentences",
-            "own, `ud-untagged`",
-            "one parser for all",
-            "own, starting from it",
-            "Stanza 1.5.1",
+            *("LAS", "gold words, own", "gold words, one for all", "gold words, starting from it"),
+            *("raw text, own", "raw text, starting from it", "raw text, Stanza"),
         ),
         lines,
     )
 
 
 def columns_of_many_languages() -> str:
-    """Tags and lemmas from raw text, of the same parsers and of Stanza in one cell."""
+    """Tags and lemmas from raw text: of own parsers, those that start from the one for all, and Stanza's."""
     stanza = read_published(MEASUREMENTS / PUBLISHED_BY_STANZA).scores
+    alone = {_title(model["treebank"]): _scores_on_test(model, OF_TEXT) for model in _models()}
     measures: dict[str, TextMeasure] = {"UPOS": "upos", "UFeats": "ufeats", "lemmas": "lemmas"}
+    seeds = _runs_from_raw_text()
     lines = []
-    for treebank, of_parsers in _parsers_of_many_languages():
-        every = [*of_parsers, stanza.get(treebank, {}).get(OF_TEXT)]
+    for title, own in runs_of_table("from-many-languages").items():
+        theirs = stanza[f"UD_{title.replace(' ', '-')}"][OF_TEXT]
+        runs = seeds.get(title, [{"text": alone[title]}])
         cells_of_line = (
-            " / ".join(f"{scores[measure]:.2f}" if scores else "-" for scores in every)
-            if measure in of_parsers.alone  # the treebank has such a column
+            " / ".join(
+                f"{score:.2f}"
+                for score in (
+                    mean(run["text"][measure] for run in runs),
+                    mean(run["text"][measure] for run in own),
+                    theirs[measure],
+                )
+            )
+            if measure in alone[title]  # the treebank has such a column
             else ""
             for measure in measures.values()
         )
-        lines.append((_title(treebank), *cells_of_line))
-    return table(("own / one for all / starting from it / Stanza", *measures), lines)
-
-
-class _ParsersOfTreebank(NamedTuple):
-    """Scores from raw text."""
-
-    alone: Row
-    """Without a pretrained encoder."""
-    together: Row
-    """Of the parser for all treebanks."""
-    from_it: Row | None
-    """Of the treebank's own parser that starts from it."""
-
-
-def _parsers_of_many_languages() -> Iterator[tuple[str, _ParsersOfTreebank]]:
-    """The parsers of each treebank by its name, such as `UD_English-EWT`."""
-    alone = {model["treebank"]: _scores_on_test(model, OF_TEXT) for model in _models()}
-    seeds = _runs_from_raw_text()
-    starting = runs_of_table("from-many-languages")
-    [[run]] = runs_of_table("many-languages").values()
-    for path in run["config"]["treebank"]["train"]:
-        treebank = PurePosixPath(path).parent.name
-        title, [name] = _title(treebank), treebank_names([path])
-        own = starting.get(title)
-        scores = alone[treebank]
-        if title in seeds:
-            scores = {
-                each: mean(one["text"][each] for one in seeds[title])
-                for each in scores
-                if each in TEXT_MEASURES
-            }
-        yield (
-            treebank,
-            _ParsersOfTreebank(scores, run["text"]["treebanks"][name], own[0]["text"] if own else None),
-        )
+        lines.append((title, *cells_of_line))
+    return table(("own / starting from the one for all / Stanza", *measures), lines)
 
 
 def enhanced() -> str:
