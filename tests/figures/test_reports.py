@@ -45,7 +45,7 @@ def test_every_folder_and_every_table_has_a_report():
 
 OF_REAL_TREEBANKS = [
     *("characters", "small-treebank-settings", "seeds-from-raw-text", "word-dropout"),
-    "pretrained-encoders",
+    *("pretrained-encoders", "many-languages", "from-many-languages"),
 ]
 """Their configs depend on the sizes of the treebanks."""
 
