@@ -639,6 +639,16 @@ def many_languages() -> str:
     )
 
 
+def unseen_treebanks() -> str:
+    """Scores of the parser for many languages on treebanks that it was not trained on."""
+    lines = []
+    for row in printed_rows("evaluate runs/many-languages/model"):
+        _, _, _, path, _, name = row["command"]
+        scores = dict(matches(r"(UPOS|UAS|LAS) +([\d.]+)  .*", row["printed"]))
+        lines.append((_title(PurePosixPath(path).parent.name), f"`{name}`", *scores.values()))
+    return table(("", "parsed as", "UPOS", "UAS", "LAS"), lines)
+
+
 def columns_of_many_languages() -> str:
     """Tags and lemmas from raw text: of own parsers, those that start from the one for all, and Stanza's."""
     stanza = read_published(MEASUREMENTS / PUBLISHED_BY_STANZA).scores
@@ -807,6 +817,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     ),
     "treebanks-beside-udpipe": treebanks_beside_udpipe,
     "unseen-forms": unseen_forms,
+    "unseen-treebanks": unseen_treebanks,
     "untagged": RunTable(
         "untagged",
         (LAS[0], *((TEXT_MEASURES[measure], f"test {measure}") for measure in UNTAGGED), MINUTES),
