@@ -44,7 +44,7 @@ class Situation(NamedTuple):
     """Values of the features that are sources, in lower case."""
 
 
-class Candidate(NamedTuple):
+class TextCandidate(NamedTuple):
     text: str
     """What follows the label; empty for nothing."""
     kind: str
@@ -111,29 +111,31 @@ class LabelAugmenter:
             tuple(f for f in features if f[1]),
         )
 
-    def candidates(self, situation: Situation) -> list[Candidate]:
-        found = [Candidate(NOTHING, "nothing")]
+    def candidates(self, situation: Situation) -> list[TextCandidate]:
+        found = [TextCandidate(NOTHING, "nothing")]
         of_relation: dict[str, list[tuple[str, str]]] = {}
         for relation, lemma, form in situation.own:
             of_relation.setdefault(relation, []).append((lemma, form))
         for relation, each in of_relation.items():
             for number, (lemma, form) in enumerate(each):
                 place = f"{min(number, 2)}{' last' if number == len(each) - 1 else ''}"
-                found.append(Candidate(lemma, f"{relation} lemma {place}"))
+                found.append(TextCandidate(lemma, f"{relation} lemma {place}"))
                 if form != lemma:
-                    found.append(Candidate(form, f"{relation} form {place}"))
+                    found.append(TextCandidate(form, f"{relation} form {place}"))
             if len(each) > 1:
-                found.append(Candidate("_".join(lemma for lemma, _ in each), f"{relation} all"))
-        found += [Candidate(text, f"{FOLLOWING} {min(n, 1)}") for n, text in enumerate(situation.following)]
-        found += [Candidate(text, f"inherited {relation}") for relation, text in situation.inherited]
+                found.append(TextCandidate("_".join(lemma for lemma, _ in each), f"{relation} all"))
+        found += [
+            TextCandidate(text, f"{FOLLOWING} {min(n, 1)}") for n, text in enumerate(situation.following)
+        ]
+        found += [TextCandidate(text, f"inherited {relation}") for relation, text in situation.inherited]
         for key, value in situation.features:
             found += [
-                Candidate(f"{text}:{value}" if text else value, f"{kind} {key}") for text, kind in found
+                TextCandidate(f"{text}:{value}" if text else value, f"{kind} {key}") for text, kind in found
             ]
         return [each for each in found if is_valid(each.text)]
 
     def features(
-        self, situation: Situation, candidates: Sequence[Candidate], own: str | None = None
+        self, situation: Situation, candidates: Sequence[TextCandidate], own: str | None = None
     ) -> list[list[str]]:
         """The features of candidates. own: the text of this example in train, which is not counted."""
         label, counts = situation.label, self.counts.get(situation.label, {})

@@ -58,7 +58,7 @@ class Transducer:
 
     def as_json(self) -> str:
         augmenter, finder = self.augmenter, self.finder
-        content = _Content(
+        content = _TransducerContent(
             sources=sorted(augmenter.sources),
             keys=list(augmenter.keys),
             counts={label: dict(own) for label, own in augmenter.counts.items()},
@@ -73,7 +73,7 @@ class Transducer:
     @classmethod
     def from_json(cls, text: str) -> Transducer:
         """Inverse of `as_json`. Raises ValueError for another text."""
-        content = _Content.model_validate_json(text)
+        content = _TransducerContent.model_validate_json(text)
         for pattern, labels in content.labels.items():
             steps = pattern.split()
             if not steps or not all(re.fullmatch(r".+[\^v]", step) for step in steps):
@@ -123,7 +123,7 @@ HOW = re.compile(rf"{ON_PATH} (?P<number>\d)|{LEFT_OUT}|{LABEL} (?P<label>.+)")
 Weights = dict[str, float]
 
 
-class _Content(BaseModel):
+class _TransducerContent(BaseModel):
     """The JSON of a transducer."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
