@@ -35,12 +35,12 @@ def collapsed_edges(sentence: Sentence) -> list[set[tuple[int, str]]]:
 def _collapsed(
     edge: Edge, of_empty: Mapping[str, Sequence[Edge]], passed: tuple[str, ...]
 ) -> Iterator[tuple[int, str]]:
-    """passed: the empty nodes on the way, each of which is passed once."""
+    """passed: the empty nodes on the way, each of which is passed once. One that is missing has no edges."""
     head, label = edge
-    if head not in of_empty:
+    if not EMPTY_ID.fullmatch(head):
         yield int(head), label
     elif head not in passed:
-        for other in of_empty[head]:
+        for other in of_empty.get(head, ()):
             for found, above in _collapsed(other, of_empty, (*passed, head)):
                 yield found, f"{above}>{label}"
 

@@ -87,6 +87,11 @@ def test_a_perfect_parse():
     assert ours == theirs == dict.fromkeys(TEXT_MEASURES, 100.0)
 
 
+def test_an_edge_from_an_empty_node_that_is_missing_is_none():
+    gold = "1\ta\t_\tX\t_\t_\t0\troot\t0:root|1.1:x\t_\n\n"
+    assert gold_text(read(gold)).edges == [{(-1, "root")}]
+
+
 def test_a_space_within_a_token_is_no_character():
     gold = "1\t1 000\t_\tNUM\t_\t_\t0\troot\t_\t_\n\n"
     found = "1\t1\t_\tNUM\t_\t_\t0\troot\t_\t_\n2\t000\t_\tNUM\t_\t_\t1\tflat\t_\t_\n\n"
