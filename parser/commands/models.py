@@ -29,8 +29,6 @@ from parser.models.wheel import wheel_of
 from parser.system.console import LinesError, counted, say, shortened
 from parser.system.files import real_path, refuse_to_overwrite, write_atomically
 from parser.text.of_model import has_tokenizer, tokenizer_of
-from parser.training.enhanced import learned_transducer
-from parser.training.trees import TreebankSettings
 from parser.treebank.conllu import read_treebank
 
 MEGABYTE = 1_000_000
@@ -135,6 +133,10 @@ def _contents(options: argparse.Namespace) -> dict[str, bytes]:
     model = load_models(ModelChoice(paths))
     files = contents(paths)
     if options.enhanced:
+        # Imported here because they import PyTorch, which packing does not need otherwise.
+        from parser.training.enhanced import learned_transducer
+        from parser.training.trees import TreebankSettings
+
         train = TreebankSettings(train=options.enhanced, dev=None)
         files = with_transducer(files, learned_transducer(train).as_json())
     if not options.precision:

@@ -15,7 +15,7 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from parser.enhanced.augmented_labels import LabelAugmenter
-from parser.enhanced.graph import Edge
+from parser.enhanced.graph import Edge, augmentation
 from parser.enhanced.log_linear import Choice, best, fitted
 from parser.enhanced.tree import ROOT, AnnotatedTree
 from parser.treebank.sentence import BLANK
@@ -301,8 +301,9 @@ def added_to(tree: AnnotatedTree, edges: Sequence[Sequence[Edge]]) -> Iterator[t
 def _how(tree: AnnotatedTree, path: Path, label: str, left_out: set[int], augmenter: LabelAugmenter) -> str:
     """How the label of an added edge is found."""
 
-    def is_from(other: str) -> bool:
-        return label == other or (other in augmenter.counts and label.startswith(f"{other}:"))
+    def is_from(relation: str) -> bool:
+        text = augmentation(label, relation)
+        return text == "" or (text is not None and relation in augmenter.counts)
 
     if any(is_from(tree.labels[each]) for each in tree.children[path.end] if each in left_out):
         return LEFT_OUT

@@ -15,7 +15,8 @@ Graph = Sequence[Sequence[tuple[int, str]]]
 
 
 def given_edges(sentence: Sentence) -> list[list[Edge]]:
-    """The edges of each word in DEPS; empty for `_`. Raises ValueError for another value."""
+    """The edges of each word in DEPS; empty for `_`. Raises ValueError for another value, or
+    for a head that is not a word of the sentence."""
     return [_edges_in(sentence, index) for index in sentence.word_lines]
 
 
@@ -54,6 +55,8 @@ def _edges_in(sentence: Sentence, index: int) -> list[Edge]:
         head, _, label = each.partition(":")
         if not (label and (head == "0" or WORD_ID.fullmatch(head) or EMPTY_ID.fullmatch(head))):
             raise ValueError(f"line {sentence.line + index}: DEPS: {quoted(each)} is not HEAD:LABEL")
+        if WORD_ID.fullmatch(head) and int(head) > len(sentence):
+            raise ValueError(f"line {sentence.line + index}: DEPS: there is no word {head}")
         edges.append((head, label))
     return edges
 
@@ -61,6 +64,14 @@ def _edges_in(sentence: Sentence, index: int) -> list[Edge]:
 def universal(label: str) -> str:
     """The label without what augments it, and without its subtype."""
     return ">".join(each.partition(":")[0] for each in label.split(">"))
+
+
+def augmentation(label: str, relation: str) -> str | None:
+    """What follows the relation in a label, such as `in` in `obl:in`; empty if nothing does, and None if the
+    label is that of another relation."""
+    if label == relation:
+        return ""
+    return label.removeprefix(f"{relation}:") if label.startswith(f"{relation}:") else None
 
 
 def as_deps(edges: Iterable[tuple[int, str]]) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Features = Collection[str]
+"""In an order that is the same in each process, for sums of numbers depend on it."""
 PRIOR = 1.0
 """Inverse variance of the weights' prior, whose mean is 0."""
 LEAST_COUNT = 2
@@ -36,7 +37,7 @@ def fitted(choices: Sequence[Choice]) -> dict[str, float]:
     from scipy.optimize import minimize
     from scipy.sparse import csr_matrix
 
-    candidates = [set(each) for choice in choices for each in choice.candidates]
+    candidates = [dict.fromkeys(each) for choice in choices for each in choice.candidates]
     counts = Counter(chain.from_iterable(candidates))
     column = {
         name: number for number, name in enumerate(n for n, count in counts.items() if count >= LEAST_COUNT)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from parser.enhanced.augmented_labels import LabelAugmenter, LabelExample
 from parser.enhanced.edges import LABEL, LEFT_OUT, ON_PATH, EdgeFinder, added_to, path_between
-from parser.enhanced.graph import Edge, Graph, cut_off, given_edges
+from parser.enhanced.graph import Edge, Graph, augmentation, cut_off, given_edges
 from parser.enhanced.tree import AnnotatedTree
 from parser.system.console import quoted
 from parser.treebank.sentence import Sentence, label_fault
@@ -101,9 +101,10 @@ def _own_edges(tree: AnnotatedTree, edges: Sequence[Sequence[Edge]]) -> Iterator
     """The edges from the words' heads in the tree."""
     for word, of_word in enumerate(edges, 1):
         for head, label in of_word:
-            start, text = tree.labels[word], label[len(tree.labels[word]) + 1 :]
-            if head == str(tree.heads[word]) and label in (start, f"{start}:{text}"):
-                yield LabelExample(tree, word, start, text)
+            relation = tree.labels[word]
+            text = augmentation(label, relation)
+            if head == str(tree.heads[word]) and text is not None:
+                yield LabelExample(tree, word, relation, text)
 
 
 def _added_edges(
@@ -112,9 +113,10 @@ def _added_edges(
     """The edges from other words whose labels are those of words on the way, if these can be augmented."""
     for (word, head), label in added_to(tree, edges):
         for other in path_between(tree, word, head).words:
-            start, text = tree.labels[other], label[len(tree.labels[other]) + 1 :]
-            if start in augmented and label in (start, f"{start}:{text}"):
-                yield LabelExample(tree, word, start, text, other)
+            relation = tree.labels[other]
+            text = augmentation(label, relation)
+            if relation in augmented and text is not None:
+                yield LabelExample(tree, word, relation, text, other)
                 break
 
 

@@ -172,7 +172,8 @@ def train(
     """
     refuse_unsupported(config.training.precision, device)
     refuse_untrainable(config)
-    refuse_without_graphs(config)
+    if config.parser.enhanced:
+        refuse_without_graphs(config.treebank)
     refuse_to_overwrite(run, data.files_needed(config))  # a new run moves its folder aside
     if processes.is_first:
         refuse_taken(run)
@@ -182,6 +183,18 @@ def train(
         refuse_other_config(run, config)
     in_all = f", {processes.count} processes in all" if processes.count > 1 else ""
     say(f"training on {described(device)}{in_all}")
+    with ExitStack() as until_scored:
+        best, dev = _run_epochs(config, run, device, resume, processes, claimed or until_scored)
+        return _best_on_dev(config, run, dev, best, device, processes)
+
+
+def _run_epochs(
+    config: Config, run: Path, device: torch.device, resume: bool, processes: ProcessGroup, claimed: ExitStack
+) -> tuple[TreebankScores, list[Sentence]]:
+    """The dev scores of the best model, and the dev set. Arguments: as of `train`.
+
+    In the end the network that was trained is freed, before the best one is loaded.
+    """
     # Before the data are loaded: teachers and transformers compute then.
     fix_workspaces(config.training.deterministic, device)
     torch.manual_seed(config.training.seed)
@@ -193,51 +206,55 @@ def train(
     training = new_training(model, training_data, config, processes)
     refuse_other_data(processes, training.progress.data)
 
-    with ExitStack() as until_scored:
-        claimed = claimed or until_scored
-        with ExitStack() as stack:
-            request = stack.enter_context(stop_request(says_so=processes.count == 1))
-            record = tokenizer = None
-            if processes.is_first:
-                text = _claim_and_restore(config, run, training, resume, claimed)
-                record = stack.enter_context(Record(run, text, training.progress.metrics_size))
-                tokenizer = stack.enter_context(tokenizer_training(config, run))
-            copy_checkpoint(processes, run / CHECKPOINT, training)
-            # Only the first process knows whether the config now asks for more epochs.
-            finished = processes.greatest(int(processes.is_first and training.progress.finished))
-            training.progress.finished = bool(finished)
-            measures = dict.fromkeys([*shown(config.parser.network.tags.predict), config.training.best_by])
-            TrainingLoop(
-                settings=config.training,
-                measures=list(measures) if config.treebank.dev else [],
-                model=model,
-                training_data=training_data,
-                training=training,
-                folder=run,
-                record=record,
-                tokenizer=tokenizer,
-                write_bad_batch=partial(_write_bad_batch, config.treebank, run),
-                preparation_seconds=preparation,
-                processes=processes,
-                watch=stack.enter_context(watched(processes, device)),
-            ).run(request)
-        return _best_on_dev(config, run, training_data.dev_sentences, training, processes)
+    with ExitStack() as stack:
+        request = stack.enter_context(stop_request(says_so=processes.count == 1))
+        record = tokenizer = None
+        if processes.is_first:
+            text = _claim_and_restore(config, run, training, resume, claimed)
+            record = stack.enter_context(Record(run, text, training.progress.metrics_size))
+            tokenizer = stack.enter_context(tokenizer_training(config, run))
+        copy_checkpoint(processes, run / CHECKPOINT, training)
+        # Only the first process knows whether the config now asks for more epochs.
+        finished = processes.greatest(int(processes.is_first and training.progress.finished))
+        training.progress.finished = bool(finished)
+        measures = dict.fromkeys([*shown(config.parser.network.tags.predict), config.training.best_by])
+        TrainingLoop(
+            settings=config.training,
+            measures=list(measures) if config.treebank.dev else [],
+            model=model,
+            training_data=training_data,
+            training=training,
+            folder=run,
+            record=record,
+            tokenizer=tokenizer,
+            write_bad_batch=partial(_write_bad_batch, config.treebank, run),
+            preparation_seconds=preparation,
+            processes=processes,
+            watch=stack.enter_context(watched(processes, device)),
+        ).run(request)
+    return training.progress.best, training_data.dev_sentences
 
 
 def _best_on_dev(
-    config: Config, run: Path, dev: list[Sentence], training: TrainingState, processes: ProcessGroup
+    config: Config,
+    run: Path,
+    dev: list[Sentence],
+    trained: TreebankScores,
+    device: torch.device,
+    processes: ProcessGroup,
 ) -> TreebankScores | None:
     """The dev scores of the best model, after fitting its bonuses and calibration if the config asks for it.
 
-    Without a dev set, there are no scores and no calibration, and the bonuses are constants.
+    Without a dev set, there are no scores and no calibration, and the bonuses are constants. trained: the
+    scores before.
     """
     network = config.parser.network
-    best = training.progress.best if dev else None
+    best = trained if dev else None
     if not processes.is_first:
         return best
     folder = run / BEST_MODEL
     # The transformer takes most of the time, and all of these read dev again and again.
-    model = with_kept_vectors(load_network(folder, training.step.device))
+    model = with_kept_vectors(load_network(folder, device))
     model = _with_transducer(model, config, folder)
     if network.arcs and network.arcs.bonus is None:
         if dev:

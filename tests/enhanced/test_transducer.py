@@ -1,6 +1,9 @@
 """Enhanced dependencies are learned from any treebank: label by label, path by path, and always rooted."""
 
 import json
+import os
+import subprocess
+import sys
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -81,6 +84,24 @@ def test_graphs_of_train_are_found_again(treebank):
     transducer = Transducer.learned(treebank)
     for sentence in treebank:
         assert [{*edges} for edges in graph_of(transducer, sentence)] == as_given(sentence)
+
+
+def test_the_same_is_learned_in_each_process(treebank, tmp_path):
+    program = (
+        "from parser.enhanced.transducer import Transducer\n"
+        "from parser.treebank.conllu import read_treebank\n"
+        f"print(Transducer.learned(read_treebank({str(tmp_path / 'train.conllu')!r})).as_json())"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
 
 
 def test_words_that_train_lacks_have_the_labels_of_their_own_prepositions(treebank, tmp_path):

@@ -100,9 +100,11 @@ def test_a_treebank_without_them_is_refused_before_training(config_file, tmp_pat
         in capsys.readouterr().err
     )
     treebank = config_file.parent / "tiny.conllu"
-    treebank.write_text(treebank.read_text().replace("\tnsubj\t_", "\tnsubj\there", 1))
-    assert train(config_file, tmp_path / "run", "parser.enhanced=true") == 2
-    assert "line 2: DEPS: 'here' is not HEAD:LABEL" in capsys.readouterr().err
+    text = treebank.read_text()
+    for deps, fault in ("here", "'here' is not HEAD:LABEL"), ("99:nsubj", "there is no word 99"):
+        treebank.write_text(text.replace("\tnsubj\t_", f"\tnsubj\t{deps}", 1))
+        assert train(config_file, tmp_path / "run", "parser.enhanced=true") == 2
+        assert f"tiny.conllu: line 2: DEPS: {fault}" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 

@@ -178,3 +178,31 @@ def test_one_of_both_is_text_enough(tmp_path, text):
 def test_what_can_not_be_trained(tmp_path, files, message):
     with pytest.raises(ValueError, match=message):
         found(tmp_path, **files)
+
+
+@pytest.mark.parametrize(
+    ("deps", "wanted", "choice"),
+    [
+        ("{head}:{label}|0:ref", False, "enhanced dependencies are learned from DEPS"),
+        ("{head}:{label}", True, "no enhanced dependencies: DEPS has none, or only those of the tree"),
+        ("_", True, "no enhanced dependencies: DEPS has none, or only those of the tree"),
+        ("99:ref", True, "no enhanced dependencies: line 3: DEPS: there is no word 99"),
+    ],
+)
+def test_enhanced_dependencies_are_learned_where_train_has_them(tmp_path, deps, wanted, choice):
+    config = Config.model_validate(CONFIG.model_dump(mode="json"))
+    config = config.model_copy(update={"parser": config.parser.model_copy(update={"enhanced": wanted})})
+    row = found(tmp_path, config, train=with_deps(TRAIN, deps), dev=DEV, test=TEST)
+    assert row.row.set["parser.enhanced"] is not wanted
+    assert row.choices == (choice,)
+
+
+def with_deps(blocks, deps):
+    """The sentences with this value in each DEPS."""
+    lines = (line.split("\t") for line in blocks.split("\n"))
+    return "\n".join(
+        "\t".join([*line[:8], deps.format(head=line[6], label=line[7]), line[9]])
+        if len(line) == 10
+        else line[0]
+        for line in lines
+    )
