@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from parser.enhanced.graph import Edge, beside_tree, given_edges
 from parser.pages.drawing import as_text
 from parser.pages.trees_page import differences, scores_of, text_of, trees_page, with_gold
 from parser.system.console import counted, shortened, warn
@@ -59,21 +60,32 @@ def _draw(options: argparse.Namespace, output: BinaryIO) -> int:
 def _tree_text(sentence: Sentence, gold: Sentence | None = None) -> str:
     """Return the identifier, the text and the tree of a sentence, followed by an empty line.
 
-    With gold, a line of scores is included, and each wrong word is followed by its gold arc.
+    With gold, a line of scores is included, and each wrong word is followed by its gold arc. Enhanced
+    dependencies from other heads than in the tree follow their words, too.
     """
     lines = [f"# sent_id = {sentence.identifier}", f"# text = {text_of(sentence)}"]
     notes = [""] * len(sentence)
+    named = ("ROOT", *map(shortened, sentence.forms))
     if gold is not None:
         scores = scores_of([sentence], [gold])
         lines.append(f"# UAS {scores['uas']:.2f}, LAS {scores['las']:.2f}")
-        named = ("ROOT", *map(shortened, sentence.forms))
         for word, (head, label, error) in differences(sentence, gold).items():
             if error:
                 notes[word - 1] = f"✗ gold: {label} of {named[head]}".translate(CONTROLS)
+    for word, head, label in beside_tree(_edges_of(sentence), sentence.heads):
+        notes[word - 1] += f"{'  ' if notes[word - 1] else ''}+ {label} of {named[head]}".translate(CONTROLS)
     words = [form.translate(CONTROLS) for form in sentence.forms]
     labels = [label.translate(CONTROLS) for label in sentence.labels]
     drawing = as_text(words, sentence.heads, labels, notes)
     return "\n".join([*(line.translate(CONTROLS) for line in lines), drawing, "", ""])
+
+
+def _edges_of(sentence: Sentence) -> list[list[Edge]]:
+    """The enhanced dependencies of each word; none if DEPS cannot be read."""
+    try:
+        return given_edges(sentence)
+    except ValueError:
+        return [[]] * len(sentence)
 
 
 def _pairs(options: argparse.Namespace) -> Iterator[Pair]:

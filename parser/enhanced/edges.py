@@ -15,7 +15,7 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from parser.enhanced.augmented_labels import LabelAugmenter
-from parser.enhanced.graph import Edge, augmentation
+from parser.enhanced.graph import Edge, augmentation, beside_tree
 from parser.enhanced.log_linear import Choice, best, fitted
 from parser.enhanced.tree import ROOT, AnnotatedTree
 from parser.treebank.sentence import BLANK
@@ -291,11 +291,9 @@ def _left_out_of(tree: AnnotatedTree, edges: Sequence[Sequence[Edge]]) -> set[in
 
 
 def added_to(tree: AnnotatedTree, edges: Sequence[Sequence[Edge]]) -> Iterator[tuple[tuple[int, int], str]]:
-    """The word, head and label of each edge that is not from the head in the tree, an empty node, or ROOT."""
-    for word, own in enumerate(edges, 1):
-        for head, label in own:
-            if head.isdigit() and int(head) not in (tree.heads[word], word, ROOT):
-                yield (word, int(head)), label
+    """The word and head, and the label, of each edge that is not from the head in the tree, an empty node, or
+    ROOT."""
+    return (((word, head), label) for word, head, label in beside_tree(edges, tree.heads[1:]) if head != ROOT)
 
 
 def _how(tree: AnnotatedTree, path: Path, label: str, left_out: set[int], augmenter: LabelAugmenter) -> str:

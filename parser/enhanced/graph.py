@@ -46,6 +46,17 @@ def _collapsed(
                 yield found, f"{above}>{label}"
 
 
+def beside_tree(edges: Sequence[Sequence[Edge]], heads: Sequence[int]) -> Iterator[tuple[int, int, str]]:
+    """The word, the head and the label of each edge from a word, or ROOT, that is not the head in the tree.
+
+    edges, heads: of each word.
+    """
+    for word, (own, in_tree) in enumerate(zip(edges, heads, strict=True), 1):
+        for head, label in own:
+            if head.isdigit() and int(head) not in (in_tree, word):
+                yield word, int(head), label
+
+
 def _edges_in(sentence: Sentence, index: int) -> list[Edge]:
     """The edges in a line."""
     deps = sentence.lines[index].rstrip("\r\n").split("\t")[DEPS]

@@ -3,7 +3,7 @@ const conlluReading = (() => {
   'use strict';
 
   const BLANK = '_';
-  const COLUMNS = { lemmas: 2, upos: 3, xpos: 4, feats: 5 };
+  const COLUMNS = { lemmas: 2, upos: 3, xpos: 4, feats: 5, deps: 8 };
   const [ID, FORM, HEAD, LABEL, MISC] = [0, 1, 6, 7, 9];
   const PROBABILITY = /(?:^|\|)ArcProbability=([\d.]+)/;
 

@@ -21,6 +21,7 @@ const treeDrawing = (() => {
     mislabelled: 'right head, wrong label',
     missed: 'gold arc that is missed',
     doubtful: 'doubtful arc: less probable than 80 %',
+    enhanced: 'enhanced dependency from another head',
   };
   let pen = null;
 
@@ -82,7 +83,7 @@ const treeDrawing = (() => {
 
   /** Where an arc begins and ends, how high it is, and where its label stands. */
   function ends(arc, { middles, ground, cellar, place }) {
-    const isBelow = arc.kind === 'missed';
+    const isBelow = treeLayout.isBelow(arc);
     const base = isBelow ? cellar : ground;
     const level = base + (isBelow ? 1 : -1) * treeLayout.LEVEL * arc.height;
     const end = place(middles[arc.dependent - 1] + arc.dependentOffset);
@@ -114,11 +115,11 @@ const treeDrawing = (() => {
     return stroke(-side, start, base) + stroke(side, end, tip);
   }
 
-  /** Filled for right heads, hollow for wrong ones, and two strokes for arcs that were missed. */
+  /** Filled for right heads, hollow for wrong ones, and two strokes for arcs below the words. */
   function arrow(kind, x, base, up) {
     const back = base - up * ARROW;
     const strokes = `M${x - 3.5} ${back}L${x} ${base}L${x + 3.5} ${back}`;
-    return svg('path', { class: 'arrow', d: kind === 'missed' ? strokes : `${strokes}Z` });
+    return svg('path', { class: 'arrow', d: treeLayout.isBelow({ kind }) ? strokes : `${strokes}Z` });
   }
 
   function drawLabel({ arc, middle, level }) {
@@ -168,7 +169,9 @@ const treeDrawing = (() => {
       }
       return error ? `${arc}, wrong, gold: ${label} of ${name(head)}` : arc;
     });
-    return `Dependency tree. ${arcs.join('; ')}.`;
+    const enhanced = treeLayout.arcsOf(sentence).below.filter(({ kind }) => kind === 'enhanced')
+      .map(({ head, dependent, label }) => `${name(dependent)}: ${label} of ${name(head)}`);
+    return `Dependency tree. ${arcs.join('; ')}.${enhanced.length ? ` Enhanced: ${enhanced.join('; ')}.` : ''}`;
   }
 
   /** Highlight words. numbers: a Set of word numbers. */
@@ -191,11 +194,11 @@ const treeDrawing = (() => {
     return word;
   }
 
-  /** A list that explains kinds of arcs: those of a tree that is compared with gold, and doubtful ones. */
-  function drawLegend({ gold, doubtful }) {
+  /** A list that explains kinds of arcs: those of a tree that is compared with gold, doubtful and enhanced ones. */
+  function drawLegend({ gold, doubtful, enhanced }) {
     const list = document.createElement('ul');
     list.className = 'legend';
-    const kinds = Object.entries(KINDS).filter(([kind]) => (kind === 'doubtful' ? doubtful : gold));
+    const kinds = Object.entries(KINDS).filter(([kind]) => ({ doubtful, enhanced }[kind] ?? gold));
     for (const [kind, text] of kinds) {
       const item = document.createElement('li');
       item.append(sample(kind), text);
@@ -206,7 +209,7 @@ const treeDrawing = (() => {
 
   function sample(kind) {
     const arc = { head: 1, dependent: 2, kind, label: '', probability: kind === 'doubtful' ? 0.6 : undefined };
-    const isBelow = kind === 'missed';
+    const isBelow = treeLayout.isBelow(arc);
     const heights = isBelow ? { base: 6, level: 20, up: -1 } : { base: 24, level: 10, up: 1 };
     const shape = { arc, start: 6, end: 52, ...heights, ...labelPlace(arc, 6, 52) };
     const parts = [drawArc(shape), drawLabel(shape)];

@@ -7,7 +7,7 @@
  * @property {number} head
  * @property {number} dependent
  * @property {string} label
- * @property {'plain'|'right'|'wrong'|'mislabelled'|'missed'} kind
+ * @property {'plain'|'right'|'wrong'|'mislabelled'|'missed'|'enhanced'} kind
  * @property {string} [goldLabel] Of a mislabelled arc.
  * @property {number} [probability] From 0 to 1.
  * @property {number} height Above all shorter arcs below it, from 1.
@@ -26,7 +26,7 @@ const treeLayout = (() => {
   const TOKEN_LINE = 26;
   const BELOW_WORDS = 10;
 
-  /** The arcs above the words, as parsed, and those below, which gold has and the parser missed. */
+  /** The arcs above the words, as parsed, and those below: of gold, which the parser missed, and enhanced dependencies. */
   function arcsOf(sentence) {
     const above = [];
     const below = [];
@@ -41,8 +41,25 @@ const treeLayout = (() => {
         below.push({ head: goldHead, dependent, label: goldLabel, kind: 'missed' });
       }
     });
-    return { above: withHeights(above), below: withHeights(below) };
+    return { above: withHeights(above), below: withHeights([...below, ...enhancedArcs(sentence)]) };
   }
+
+  /** The heads and labels in DEPS of a word; heads are numbers, or strings such as 8.1 for empty nodes. */
+  function edgesTo(sentence, dependent) {
+    const edges = (sentence.deps?.[dependent - 1] ?? '').split('|').map((edge) => /^(\d+(?:\.\d+)?):(.+)$/.exec(edge));
+    return edges.filter(Boolean).map(([, head, label]) => ({ head: head.includes('.') ? head : Number(head), label }));
+  }
+
+  /** Enhanced dependencies from other words than the head in the tree. */
+  function enhancedArcs({ heads, ...sentence }) {
+    const isDrawn = (head, dependent) => Number.isInteger(head) && head <= heads.length
+      && head !== heads[dependent - 1] && head !== dependent;
+    return heads.flatMap((_, index) => edgesTo(sentence, index + 1)
+      .filter(({ head }) => isDrawn(head, index + 1))
+      .map((edge) => ({ ...edge, dependent: index + 1, kind: 'enhanced' })));
+  }
+
+  const isBelow = ({ kind }) => kind === 'missed' || kind === 'enhanced';
 
   /** Arcs from ROOT are as high as the highest of the others, and one level more. */
   function withHeights(arcs) {
@@ -174,5 +191,5 @@ const treeLayout = (() => {
     return { middles, halves, width: middles[words - 1] + halves[words - 1] + MARGIN };
   }
 
-  return { LEVEL, arcsOf, rowsOf, heightOfTree, isDoubtful, labelParts, labelWidth, columnsOf };
+  return { LEVEL, arcsOf, edgesTo, isBelow, rowsOf, heightOfTree, isDoubtful, labelParts, labelWidth, columnsOf };
 })();

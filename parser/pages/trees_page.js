@@ -13,7 +13,11 @@
 
   function start() {
     byId('summary').textContent = summary();
-    const known = { gold: Boolean(data.scores), doubtful: data.sentences.some(({ probabilities }) => probabilities) };
+    const known = {
+      gold: Boolean(data.scores),
+      doubtful: data.sentences.some(({ probabilities }) => probabilities),
+      enhanced: data.sentences.some(({ deps }) => deps),
+    };
     showOnly('.with-gold', known.gold);
     showOnly('.with-probabilities', known.doubtful);
     showOnly('.with-either', known.gold || known.doubtful);

@@ -12,7 +12,16 @@ from parser.pages.page import rendered
 from parser.system.console import as_name, quoted
 from parser.treebank.conllu import comment
 from parser.treebank.conllu_output import arc_probabilities
-from parser.treebank.sentence import BLANK, FORM, ID, RANGE_ID, Sentence, annotation_columns, without_subtype
+from parser.treebank.sentence import (
+    BLANK,
+    DEPS,
+    FORM,
+    ID,
+    RANGE_ID,
+    Sentence,
+    annotation_columns,
+    without_subtype,
+)
 
 
 def trees_page(title: str, sentences: Sequence[Sentence], gold: Sequence[Sentence] | None = None) -> str:
@@ -48,6 +57,9 @@ def tree_data(
         values = sentence.column(name)
         if any(value != BLANK for value in values):
             data[column.attribute] = values
+    deps = [sentence.lines[index].rstrip("\r\n").split("\t")[DEPS] for index in sentence.word_lines]
+    if any(":" in value for value in deps):  # otherwise they may be the PHEAD of CoNLL-X
+        data["deps"] = deps
     if len(probabilities) == len(sentence):
         data["probabilities"] = probabilities
     if tokens := list(_multiword_tokens(sentence)):

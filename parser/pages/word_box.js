@@ -77,12 +77,15 @@ const wordBox = (() => {
     const of = (column) => sentence[column]?.[number - 1] ?? '_';
     const name = (word) => (word ? sentence.forms[word - 1] : 'ROOT');
     const [head, label] = sentence.gold?.[number] ?? [];
+    const enhanced = treeLayout.edgesTo(sentence, number)
+      .map((edge) => `${edge.label} of ${name(edge.head) ?? edge.head}`).join(', ');
     return [
       ['lemma', of('lemmas')],
       ['UPOS', of('upos')],
       ['XPOS', of('xpos')],
       ['features', of('feats').replaceAll('|', ', ')],
       ['arc', `${of('labels')} of ${name(of('heads'))}`],
+      ['enhanced', enhanced || '_'],
       ['probability', shareOf(sentence.probabilities?.[number - 1])],
       ['gold', head === undefined ? '_' : `${label} of ${name(head)}`],
     ].filter(([, value]) => value !== '_');

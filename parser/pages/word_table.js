@@ -12,6 +12,7 @@ const wordTable = (() => {
     feats: 'features',
     head: 'head',
     label: 'relation',
+    deps: 'enhanced',
     probability: 'probability',
   };
 
@@ -57,6 +58,7 @@ const wordTable = (() => {
       feats: sentence.feats?.[index].replaceAll('|', ' '),
       head: head ? `${head} ${sentence.forms[head - 1]}` : 'ROOT',
       label: sentence.labels[index],
+      deps: treeLayout.edgesTo(sentence, index + 1).map((edge) => `${edge.head}:${edge.label}`).join(' ') || undefined,
       probability: probability === undefined ? undefined : `${(100 * probability).toFixed(1)} %`,
     };
   }

@@ -62,6 +62,21 @@ def test_drawings_in_text_tell_what_gold_says(files, capsys):
     assert capsys.readouterr().out == ""
 
 
+def test_enhanced_dependencies_follow_their_words_in_text(files, capsys):
+    def drawn(deps):
+        lines = [line.split("\t") for line in CATS.rstrip().split("\n")]
+        text = "\n".join(
+            "\t".join([*line[:8], deps, line[9]]) if len(line) > 1 else line[0] for line in lines
+        )
+        (files / "deps.conllu").write_text(f"{text}\n\n", encoding="utf-8")
+        assert main(["draw", "deps.conllu", "--text"]) == 0
+        return capsys.readouterr().out.splitlines()[2:4]
+
+    plain = ["╭─► Cats   nsubj:pass", "╰── sleep  root (root)"]
+    assert drawn("2:nsubj:pass|0:ref") == ["╭─► Cats   nsubj:pass         + ref of ROOT", plain[1]]
+    assert drawn("8.1:nsubj") == drawn("99:nsubj") == drawn("unreadable") == drawn("2") == plain
+
+
 def test_standard_input_and_compressed_files(files, monkeypatch, capsys):
     (files / "gold.conllu.gz").write_bytes(gzip.compress(GOLD_DOGS.encode()))
     for arguments, expected in (

@@ -157,6 +157,25 @@ def test_doubtful_arcs_are_drawn_as_such(open_page, uncertain):
     assert explained.endswith("doubtful arc: less probable than 80 %")
 
 
+def test_enhanced_dependencies_are_drawn_below_the_words(open_page, written):
+    text = DOGS.replace("obl\t_", "obl\t2:obl:of|3:nsubj|8.1:obj").replace("root\t_", "root\t0:root")
+    page = open_page(written(parsed(text)))
+    wait_for_trees(page, 1)
+    tree = page.locator(".tree-box svg").first
+    kinds = tree.locator(".arc").evaluate_all("(arcs) => arcs.map((arc) => arc.classList[1])")
+    assert kinds == ["plain", "plain", "plain", "enhanced"]
+    assert tree.get_attribute("aria-label").endswith(
+        "loudly: advmod of Dogs. Enhanced: Dogs: nsubj of loudly."
+    )
+    [word, label] = (tree.locator(which).first.bounding_box() for which in (".word .form", ".label.enhanced"))
+    assert label["y"] > word["y"] + word["height"]
+    [explained] = page.locator(".legend li:visible").all_text_contents()
+    assert explained == "enhanced dependency from another head"
+    page.locator(".word").first.hover()
+    facts = page.locator("#word-box dd").all_text_contents()
+    assert "obl:of of bark, nsubj of loudly, obj of 8.1" in facts
+
+
 @pytest.mark.extended
 def test_filters_by_probability(open_page, uncertain):
     page = open_page(uncertain)
