@@ -98,6 +98,8 @@ class ParseRequest(TypedDict, total=False):
     """Labels that each head has on at most one dependent, subtypes included."""
     not_root: list[str]
     """UPOS tags of words that are not the root if another word can be."""
+    constraints: Literal["learned", "none"]
+    """learned: trees have nothing that those of train never have."""
 
 
 class Problem(TypedDict, total=False):

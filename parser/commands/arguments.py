@@ -157,7 +157,7 @@ def _add_parse(commands: Commands) -> None:
     )
     add_parse_options(command, "probabilities", "alternatives", "trees")
     add_tags(command)
-    add_parse_options(command, "keep", "non_projective", "at_most_one", "not_root")
+    add_parse_options(command, "keep", "non_projective", "at_most_one", "not_root", "constraints")
     add_deps(command)
     add_text(command, "IN is")
     command.set_defaults(run="parser.commands.parse:parse_file")
@@ -177,7 +177,7 @@ def _add_parse_corpus(commands: Commands) -> None:
     )
     add_parse_options(command, "probabilities", "alternatives", "trees")
     add_tags(command)
-    add_parse_options(command, "keep", "non_projective", "at_most_one", "not_root")
+    add_parse_options(command, "keep", "non_projective", "at_most_one", "not_root", "constraints")
     add_deps(command)
     add_text(command, "the files are")
     command.set_defaults(run="parser.commands.parse_corpus:parse_folder")
@@ -348,8 +348,8 @@ def _add_pack(commands: Commands) -> None:
         "model",
         type=model_path,
         metavar="MODEL",
-        help="folder of a trained model; with --ensemble, --precision, --enhanced, --wheel or --hub, also a "
-        "package",
+        help="folder of a trained model; with --ensemble, --precision, --learn-from, --wheel or --hub, also "
+        "a package",
     )
     add_ensemble(command)
     command.add_argument(
@@ -360,9 +360,10 @@ def _add_pack(commands: Commands) -> None:
     )
     command.add_argument("--dev", metavar="FILE", help="treebank for --precision int8")
     command.add_argument(
-        "--enhanced",
+        "--learn-from",
         metavar="FILE",
-        help="add enhanced dependencies, learned from the trees and DEPS of this treebank",
+        help="add what is learned from the trees of this treebank, which the model should have been trained "
+        "on: constraints, and enhanced dependencies if it has them",
     )
     forms = command.add_mutually_exclusive_group()
     forms.add_argument(

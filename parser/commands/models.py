@@ -21,8 +21,8 @@ from parser.models.model_files import (
     members_of,
     model_files,
     pack,
+    with_learned,
     with_rounded_products,
-    with_transducer,
 )
 from parser.models.named_models import SUFFIX, models_in, name_of
 from parser.models.wheel import wheel_of
@@ -61,7 +61,7 @@ def pack_model(options: argparse.Namespace) -> None:
     if options.hub:
         _make_hub_folder(options)
         return
-    if options.model.is_file() and not (options.ensemble or options.precision or options.enhanced):
+    if options.model.is_file() and not (options.ensemble or options.precision or options.learn_from):
         raise ValueError(f"{options.model}: is a file; only the folder of a model is packed")
     if (options.ensemble or options.model.is_file()) and not options.output:
         raise ValueError("a package of several models, or of another package, needs a name: -o FILE")
@@ -132,13 +132,8 @@ def _contents(options: argparse.Namespace) -> dict[str, bytes]:
     paths = (options.model, *options.ensemble)
     model = load_models(ModelChoice(paths))
     files = contents(paths)
-    if options.enhanced:
-        # Imported here because they import PyTorch, which packing does not need otherwise.
-        from parser.training.enhanced import learned_transducer
-        from parser.training.trees import TreebankSettings
-
-        train = TreebankSettings(train=options.enhanced, dev=None)
-        files = with_transducer(files, learned_transducer(train).as_json())
+    if options.learn_from:
+        files = with_learned(files, *_learned(options.learn_from))
     if not options.precision:
         return files
     if options.precision == "float16":
@@ -148,6 +143,25 @@ def _contents(options: argparse.Namespace) -> dict[str, bytes]:
         raise ValueError(f"{options.model}: products should not round to 8 bits: {rounding.fault}")
     say(f"{options.dev}: {rounding}")
     return with_rounded_products(files, f"On {Path(options.dev).name}, {rounding}")
+
+
+def _learned(train: str) -> tuple[str, str | None]:
+    """Constraints and enhanced dependencies from a treebank, as JSON; None for those that it lacks."""
+    # Imported here because they import PyTorch, which packing does not need otherwise.
+    from parser.training.from_trees import (
+        has_enhanced,
+        learned_constraints,
+        learned_transducer,
+        whole_trees,
+    )
+    from parser.training.trees import TreebankSettings
+
+    trees = whole_trees(TreebankSettings(train=train, dev=None))
+    has_graphs, why = has_enhanced(trees)
+    if not has_graphs:
+        say(f"{train}: {why}")
+    transducer = learned_transducer(trees, train).as_json() if has_graphs else None
+    return learned_constraints(trees, []).as_json(), transducer
 
 
 def _extras_of(models: Sequence[Path]) -> list[str]:

@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 
 from parser.enhanced.transducer import Transducer
 from parser.models.column_shares import ColumnShares, shares_from_json
+from parser.models.learned_constraints import LearnedConstraints
 from parser.models.model import (
     ArrayModel,
     Floats,
@@ -27,6 +28,7 @@ from parser.models.model import (
 )
 from parser.models.model_files import (
     COLUMN_SHARES,
+    CONSTRAINTS,
     ENHANCED,
     SETTINGS,
     VOCABULARY,
@@ -147,16 +149,20 @@ def _read(files: ModelFiles) -> ArrayModel:
     _refuse_other_columns(settings, vocabulary)
     transformer = read_transformer(files, settings.network)
     _refuse_other_sizes(settings, vocabulary, transformer, files)
-    transducer = None
+    transducer = constraints = None
     if files.has(ENHANCED):
         with naming(ENHANCED):
             transducer = Transducer.from_json(text_of(files, ENHANCED))
+    if files.has(CONSTRAINTS):
+        with naming(CONSTRAINTS):
+            constraints = LearnedConstraints.from_json(text_of(files, CONSTRAINTS))
     return ArrayModel(
         settings,
         vocabulary,
         _weights(files),
         dev_shares=shares,
         transducer=transducer,
+        constraints=constraints,
         transformer=transformer,
     )
 

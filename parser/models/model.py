@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from parser.enhanced.transducer import Transducer
 from parser.models.column_shares import ColumnShares, InputColumnCheck
+from parser.models.learned_constraints import LearnedConstraints
 from parser.models.settings import ParserSettings
 from parser.networks.transformer.architecture import Architecture, architecture_of
 from parser.system.console import quoted
@@ -47,6 +48,8 @@ class Model(ABC):
     """The shares of blank and of unknown values in the dev treebank, by column; empty without dev."""
     transducer: Transducer | None = None
     """From trees to enhanced dependencies, if the model has learned that; the first one of an ensemble's."""
+    constraints: LearnedConstraints | None = None
+    """What trees of train never have; the first one of an ensemble's."""
     others: tuple[Self, ...] = ()
     """The other models of an ensemble, whose scores are averaged with those of this one."""
 

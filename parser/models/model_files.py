@@ -48,6 +48,8 @@ TOKENIZER = "tokenizer.json"
 """Read when text is parsed. That of a trained kind contains a binary of another library."""
 ENHANCED = "enhanced.json"
 """The transducer to enhanced dependencies, of models that have one."""
+CONSTRAINTS = "constraints.json"
+"""What trees of train never have, of models that have learned that."""
 TRANSFORMER_CONFIG, TRANSFORMER_TOKENIZER, TRANSFORMER_WEIGHTS = (
     "transformer/config.json",
     "transformer/tokenizer.json",
@@ -60,6 +62,7 @@ FILES = (
     SCORES,
     TOKENIZER,
     ENHANCED,
+    CONSTRAINTS,
     TRANSFORMER_CONFIG,
     TRANSFORMER_TOKENIZER,
     TRANSFORMER_CLASS,
@@ -77,6 +80,7 @@ MAX_BYTES = {
     VOCABULARY: 1 << 28,
     TOKENIZER: 1 << 26,
     ENHANCED: 1 << 26,
+    CONSTRAINTS: 1 << 24,
     TRANSFORMER_CONFIG: 1 << 20,
     TRANSFORMER_TOKENIZER: 1 << 28,
     TRANSFORMER_CLASS: 1 << 10,
@@ -321,16 +325,19 @@ def in_half_precision(files: Mapping[str, bytes]) -> dict[str, bytes]:
     return {name: changes.get(name_in_model(name), bytes)(content) for name, content in files.items()}
 
 
-def with_transducer(files: Mapping[str, bytes], transducer: str) -> dict[str, bytes]:
-    """The files of one model or of an ensemble, whose first model gets this `ENHANCED`."""
+def with_learned(files: Mapping[str, bytes], constraints: str, transducer: str | None) -> dict[str, bytes]:
+    """The files of one model or of an ensemble, whose first model gets these `CONSTRAINTS` and, unless it is
+    None, this `ENHANCED`."""
     settings = next(name for name in (SETTINGS, f"{member_folder(1)}/{SETTINGS}") if name in files)
-    parser = settings_from_json(files[settings].decode()).model_copy(update={"enhanced": True})
     folder = settings.removesuffix(SETTINGS)
-    return {
-        **files,
-        settings: settings_as_json(parser).encode(),
-        f"{folder}{ENHANCED}": transducer.encode(),
-    }
+    changed = {**files, f"{folder}{CONSTRAINTS}": constraints.encode()}
+    if transducer is not None:
+        parser = settings_from_json(files[settings].decode()).model_copy(update={"enhanced": True})
+        changed |= {
+            settings: settings_as_json(parser).encode(),
+            f"{folder}{ENHANCED}": transducer.encode(),
+        }
+    return changed
 
 
 def with_rounded_products(files: Mapping[str, bytes], comparison: str) -> dict[str, bytes]:

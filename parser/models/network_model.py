@@ -21,6 +21,7 @@ from parser.models.loading import load_each, load_model
 from parser.models.model import ArrayModel, Floats, Model, system_of
 from parser.models.model_files import (
     COLUMN_SHARES,
+    CONSTRAINTS,
     ENHANCED,
     SCORES,
     SETTINGS,
@@ -83,7 +84,13 @@ class NetworkModel(Model):
         built.network.load_state_dict(weights)
         built.network.eval()
         others = tuple(cls.of(each, device) for each in model.others)
-        return replace(built, dev_shares=model.dev_shares, transducer=model.transducer, others=others)
+        return replace(
+            built,
+            dev_shares=model.dev_shares,
+            transducer=model.transducer,
+            constraints=model.constraints,
+            others=others,
+        )
 
     @property
     def device(self) -> torch.device:
@@ -105,6 +112,7 @@ class NetworkModel(Model):
             weights,
             dev_shares=self.dev_shares,
             transducer=self.transducer,
+            constraints=self.constraints,
             others=tuple(each.as_arrays() for each in self.others),
             transform=self.transform or (partial(_transformed, self) if encoder else None),
         )
@@ -121,10 +129,11 @@ class NetworkModel(Model):
             (SCORES, (json.dumps(scores, indent=2) + "\n").encode()),
         ):
             write_atomically(folder / name, content)
-        if self.transducer:
-            write_atomically(folder / ENHANCED, self.transducer.as_json().encode())
-        else:
-            (folder / ENHANCED).unlink(missing_ok=True)
+        for name, learned in ((ENHANCED, self.transducer), (CONSTRAINTS, self.constraints)):
+            if learned:
+                write_atomically(folder / name, learned.as_json().encode())
+            else:
+                (folder / name).unlink(missing_ok=True)
         if encoder := self.network.tokens.transformer:
             write_transformer(folder, encoder)
 

@@ -147,6 +147,12 @@ class SentenceConstraints(NamedTuple):
                 bits[head - 1] |= self.limits[label]
         return bits
 
+    @property
+    def given_words(self) -> list[int]:
+        """The words, from 1, whose head or label is given."""
+        pairs = zip(self.heads, self.labels, strict=True)
+        return [word for word, (head, label) in enumerate(pairs, 1) if head != NO_HEAD or label != BLANK]
+
     def possible_heads(self) -> NDArray[np.bool_]:
         """[n, n + 1] Which heads each word can have; the first is ROOT."""
         count = len(self.heads)

@@ -19,6 +19,7 @@ from parser.parsing import BATCH_SIZE
 from parser.parsing.options import TREE_ALONE, ParseOptions
 from parser.parsing.parsed_tree import Arcs, ParsedTree, best_of
 from parser.parsing.probabilities import Calibration
+from parser.parsing.repair import TreeRepair
 from parser.parsing.reparsing import Alternatives, Reparser, Wanted, alternatives
 from parser.parsing.running import (
     GROUP_ON_CPU,
@@ -70,6 +71,7 @@ class Engine:
         """batch_size: sentences that are parsed at the same time. max_waiting: words that may wait."""
         self._model, self._batch_size, self._max_waiting = model, batch_size, max_waiting
         self._reparser, self._calibration = Reparser.of(model), Calibration.of(model)
+        self._repair = TreeRepair.of(model, self._reparser)
         self._encoding = Encoding(model, self._reparser)
         self._scheduler, self._source = Scheduler(), RequestSource()
         self._running: dict[Request, None] = {}
@@ -282,8 +284,18 @@ class Engine:
                 self._finish([Done(*pair)])
             return
         for running, arcs in wanted:
-            tree = next(reparsed) if running.opinion else arcs
+            tree = self._repaired(running, next(reparsed)) if running.opinion else arcs
             self._finish_one(running, [tree], others.get(running.request, ()))
+
+    def _repaired(self, running: Running, arcs: Arcs) -> Arcs:
+        """The tree, changed where it breaks constraints that the model has learned, unless it then exceeds
+        limits more often."""
+        if not self._repair or not running.opinion or running.request.options.constraints == "none":
+            return arcs
+        sentence, given = running.request.sentence, running.constraints
+        upos = running.tags.get("upos", sentence.upos)
+        repaired = self._repair(arcs, running.opinion, upos, given.given_words if given else ())
+        return arcs if given and given.exceeded(repaired) > given.exceeded(arcs) else repaired
 
     def _alternatives(self, done: Sequence[Running]) -> dict[Request, Alternatives]:
         """The alternatives of the sentences for which they are requested."""
@@ -324,10 +336,13 @@ class Engine:
             heads, labels, violations = running.constraints.completed(heads, labels)
             probabilities = probabilities and running.constraints.with_certain(probabilities)
         as_tuple = None if probabilities is None else tuple(probabilities)
+        tags = running.tags
+        if self._model.constraints and running.request.options.constraints == "learned":
+            tags = self._model.constraints.with_values(tags, labels)
         graph = None
         if transducer := self._model.transducer:
-            graph = transducer(AnnotatedTree.of(running.request.sentence, heads, labels, running.tags))
-        return ParsedTree(heads, labels, as_tuple, running.tags, violations, others, arcs.score, graph=graph)
+            graph = transducer(AnnotatedTree.of(running.request.sentence, heads, labels, tags))
+        return ParsedTree(heads, labels, as_tuple, tags, violations, others, arcs.score, graph=graph)
 
     def _relieve(self) -> None:
         """Continue with fewer sentences at a time, because the memory is too small for so many."""

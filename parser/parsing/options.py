@@ -15,6 +15,7 @@ MAX_TREES = 1_000
 """Most trees of a sentence. The memory that is needed grows with them."""
 Keep = Literal["given"] | None
 NonProjective = Literal["refuse", "given"]
+LearnedOrNone = Literal["learned", "none"]
 
 
 def _told(description: str, flag: str, metavar: str | None = None) -> dict[str, str | None]:
@@ -84,6 +85,15 @@ class ParseOptions:
         ),
     )
 
+    constraints: LearnedOrNone = field(
+        default="learned",
+        metadata=_told(
+            "learned: trees have nothing that those of train never have",
+            "learned: a tree that has what those of train never have, such as two subjects of one head, is "
+            "changed, if the model has learned that (default: %(default)s)",
+        ),
+    )
+
     def __post_init__(self) -> None:
         """Raises ValueError for impossible values and combinations."""
         if not 1 <= self.trees <= MAX_TREES:
@@ -117,6 +127,7 @@ class Constraints:
     non_projective: NonProjective = "refuse"
     at_most_one: tuple[str, ...] = ()
     not_root: tuple[str, ...] = ()
+    constraints: LearnedOrNone = "learned"
 
     def __post_init__(self) -> None:
         """Raises ValueError for unknown values, and for a string instead of several strings, because its
@@ -125,6 +136,8 @@ class Constraints:
             raise ValueError(f"keep is {self.keep!r}; it should be 'given' or None")
         if self.non_projective not in get_args(NonProjective):
             raise ValueError(f"non_projective is {self.non_projective!r}; it should be 'given' or 'refuse'")
+        if self.constraints not in get_args(LearnedOrNone):
+            raise ValueError(f"constraints is {self.constraints!r}; it should be 'learned' or 'none'")
         for name, values in (("at_most_one", self.at_most_one), ("not_root", self.not_root)):
             if isinstance(values, str):
                 raise ValueError(f"{name}: {quoted(values)} is one string; give a tuple: ({quoted(values)},)")

@@ -146,6 +146,11 @@ class Reparser:
             row[list(labels)] = True
         return possible
 
+    @property
+    def bonus(self) -> float:
+        """What is added to the log probability of an arc that the parser made."""
+        return self._bonus or 0.0
+
     @cached_property
     def _bonus(self) -> float | None:
         of_models = [each.settings.network.arcs for each in self.models]

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, SkipValidation, model_validat
 from typing_extensions import TypedDict  # pydantic does not support typing's own
 
 from parser.parsing.constraints import MAX_LIMITS
-from parser.parsing.options import Keep, NonProjective, ParseOptions
+from parser.parsing.options import Keep, LearnedOrNone, NonProjective, ParseOptions
 from parser.text.reading import TextFormat
 
 Values = Annotated[list[str], Field(min_length=1, fail_fast=True)]
@@ -64,6 +64,7 @@ class ParseRequest(BaseModel):
     non_projective: NonProjective = _option("non_projective")
     at_most_one: Names = _option("at_most_one")
     not_root: Names = _option("not_root")
+    constraints: LearnedOrNone = _option("constraints")
 
     @model_validator(mode="after")
     def _one_input(self) -> ParseRequest:

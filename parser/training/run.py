@@ -46,7 +46,6 @@ from parser.training.checkpoint import (
     save_checkpoint,
 )
 from parser.training.config import Config, changed_settings, for_its_treebank
-from parser.training.enhanced import learned_transducer, refuse_without_graphs
 from parser.training.folder import (
     CHECKPOINT,
     claim,
@@ -55,6 +54,13 @@ from parser.training.folder import (
     refuse_taken,
     refuse_without_checkpoint,
     write_config,
+)
+from parser.training.from_trees import (
+    can_be_read_again,
+    learned_constraints,
+    learned_transducer,
+    refuse_without_graphs,
+    whole_trees,
 )
 from parser.training.graphed_gradients import graphs_of
 from parser.training.loop import TrainingLoop, has_stopped_early, progress_as_text
@@ -255,7 +261,7 @@ def _best_on_dev(
     folder = run / BEST_MODEL
     # The transformer takes most of the time, and all of these read dev again and again.
     model = with_kept_vectors(load_network(folder, device))
-    model = _with_transducer(model, config, folder)
+    model = _with_learned(model, config, dev, folder)
     if network.arcs and network.arcs.bonus is None:
         if dev:
             model, best = fit_bonus(model, dev, folder)
@@ -268,15 +274,19 @@ def _best_on_dev(
     return best
 
 
-def _with_transducer(model: NetworkModel, config: Config, folder: Path) -> NetworkModel:
-    """The model in a folder, with enhanced dependencies as the config wants; it is saved if it changes."""
+def _with_learned(model: NetworkModel, config: Config, dev: list[Sentence], folder: Path) -> NetworkModel:
+    """The model in a folder, with what is learned from the trees of train; it is saved if it changes."""
     wanted = config.parser.enhanced
-    if wanted == model.settings.enhanced and wanted == bool(model.transducer):
+    if model.constraints and wanted == model.settings.enhanced == bool(model.transducer):
         return model
+    if not can_be_read_again(config.treebank):
+        return model
+    trees = whole_trees(config.treebank)
     changed = replace(
         model,
         settings=model.settings.model_copy(update={"enhanced": wanted}),
-        transducer=learned_transducer(config.treebank) if wanted else None,
+        transducer=learned_transducer(trees, ", ".join(config.treebank.train_files)) if wanted else None,
+        constraints=learned_constraints(trees, dev),
     )
     changed.save(folder, json.loads((folder / SCORES).read_text(encoding="utf-8")))
     return changed

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from parser.config.data_folder import path_in_configs
-from parser.enhanced.graph import given_edges
 from parser.evaluation.measures import OF_COLUMNS
 from parser.system.console import counted, say
 from parser.system.files import write_atomically
 from parser.text.treebank_text import has_text
 from parser.training.config import Config, changed_settings, read_config
 from parser.training.data import provenances
+from parser.training.from_trees import has_enhanced
 from parser.training.runs import ROWS, Job, read_rows, rows_of
 from parser.training.table import RowSettings, TableConfig, jobs_of
 from parser.training.trees import read_training_file
@@ -150,9 +150,9 @@ def found_row(treebank: UDTreebank, config: Config, folder: Path) -> FoundTreeba
     of_columns, why = _columns(config, train)
     changes |= of_columns
     choices += why
-    has_enhanced, why_enhanced = _has_enhanced(train)
-    if has_enhanced != config.parser.enhanced:
-        changes["parser.enhanced"] = has_enhanced
+    has_graphs, why_enhanced = has_enhanced(train)
+    if has_graphs != config.parser.enhanced:
+        changes["parser.enhanced"] = has_graphs
         choices.append(why_enhanced)
     if config.tokenizer and config.tokenizer.is_trained and not any(map(has_text, train)):
         changes["tokenizer"] = None
@@ -210,23 +210,6 @@ def _choices_of_files(treebank: UDTreebank, sentences: int, held_out: int) -> It
         )
     if not treebank.test:
         yield "no test: only the scores on dev"
-
-
-def _has_enhanced(train: Sequence[Sentence]) -> tuple[bool, str]:
-    """Whether DEPS has more than trees, from which enhanced dependencies can be learned; and the choice."""
-    words = more = 0
-    try:
-        for sentence in train:
-            for edges, head, label in zip(
-                given_edges(sentence), sentence.heads, sentence.labels, strict=True
-            ):
-                words += 1
-                more += bool(edges) and edges != [(str(head), label)]
-    except ValueError as error:
-        return False, f"no enhanced dependencies: {error}"
-    if more < HAS_VALUES * words:
-        return False, "no enhanced dependencies: DEPS has none, or only those of the tree"
-    return True, "enhanced dependencies are learned from DEPS"
 
 
 def _columns(config: Config, train: Sequence[Sentence]) -> tuple[dict[str, Any], list[str]]:

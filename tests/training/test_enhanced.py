@@ -84,13 +84,16 @@ def test_a_package_can_get_them(config, tmp_path, capsys):
     treebank, output = config.parent / "tiny.conllu", tmp_path / "out.conllu"
     assert train(config, run) == 0
     assert main(["pack", str(run / "model"), "-o", str(packed)]) == 0
-    assert main(["pack", str(packed), "--enhanced", str(treebank), "-o", str(with_them)]) == 0
+    assert main(["pack", str(packed), "--learn-from", str(treebank), "-o", str(with_them)]) == 0
     assert main(["parse", str(with_them), str(treebank), "-o", str(output)]) == 0
     assert deps(output) == deps(treebank)
     bare = tmp_path / "bare.conllu"
     bare.write_text("1\tgo\t_\tVERB\t_\t_\t0\troot\t_\t_\n\n")
-    assert main(["pack", str(packed), "--enhanced", str(bare), "-o", str(tmp_path / "c.stackparser")]) == 2
-    assert "bare.conllu: no word has a value in DEPS" in capsys.readouterr().err
+    capsys.readouterr()
+    without = tmp_path / "c.stackparser"
+    assert main(["pack", str(packed), "--learn-from", str(bare), "-o", str(without)]) == 0
+    assert "bare.conllu: no enhanced dependencies: DEPS has none" in capsys.readouterr().out
+    assert load_models(ModelChoice((without,))).transducer is None
 
 
 def test_a_treebank_without_them_is_refused_before_training(config_file, tmp_path, capsys):

@@ -1,0 +1,105 @@
+"""Changes trees that break learned constraints, as little as the scorers of arcs allow.
+
+Of all arcs to a word that takes part in a broken constraint, the one is chosen that costs least: the greatest
+log probability of head and label, among those that break fewer constraints. This is repeated until no
+constraint is broken, or none can be mended. Given arcs and labels stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from parser.models.learned_constraints import ConstrainedTree, LearnedConstraints
+from parser.models.model import Model
+from parser.parsing.parsed_tree import Arcs
+from parser.parsing.reparsing import ArcsOfSentence, Reparser
+from parser.runtime.arcs import SecondOpinion
+from parser.treebank.sentence import MARK
+
+MOST_HEADS, MOST_ARCS = 4, 40
+"""The most probable heads of a word, and arcs to it with labels, that are tried."""
+
+
+class Change(NamedTuple):
+    loss: float
+    """How much less probable the new arc is, as a difference of logarithms."""
+    word: int
+    head: int
+    label: int
+
+
+@dataclass(frozen=True)
+class TreeRepair:
+    constraints: LearnedConstraints
+    reparser: Reparser
+    strings: Sequence[str]
+    """The labels by their numbers in trees; empty for those of lifted words, which have no constraints."""
+
+    @classmethod
+    def of(cls, model: Model, reparser: Reparser | None) -> TreeRepair | None:
+        """None if the model has learned no constraints, or scores no arcs."""
+        if not (model.constraints and reparser):
+            return None
+        strings = ["", *("" if MARK in each else each for each in model.vocabulary.labels.strings)]
+        return cls(model.constraints, reparser, strings)
+
+    def __call__(
+        self, arcs: Arcs, opinion: SecondOpinion, upos: Sequence[str], given: Collection[int] = ()
+    ) -> Arcs:
+        """The arcs of a tree, changed where they break constraints.
+
+        upos: of all words. given: words, from 1, whose arcs stay.
+        """
+        tree = ConstrainedTree.of(arcs.heads, [self.strings[label] for label in arcs.labels], upos)
+        left = {*given}
+        labels = list(arcs.labels)
+        for _ in arcs.heads:  # so that it ends even where a change breaks what the next one mends
+            words = [word for word in self.constraints.broken(tree) if word not in left]
+            if not words:
+                break
+            changes = {word: self._best_change(opinion, tree, word) for word in words}
+            left.update(word for word, change in changes.items() if change is None)
+            if found := [change for change in changes.values() if change]:
+                _, word, head, label = min(found)
+                tree.attach(word, head, self.strings[label])
+                labels[word - 1] = label
+        heads = tree.heads[1:]
+        if heads == arcs.heads and labels == arcs.labels:
+            return arcs
+        probabilities = [
+            old if head == old_head else float((1 - old + np.exp(logs[head])) / 2)
+            for old, head, old_head, logs in zip(
+                arcs.probabilities, heads, arcs.heads, opinion.log_probabilities, strict=False
+            )
+        ]
+        return arcs._replace(heads=heads, labels=labels, probabilities=probabilities)
+
+    def _best_change(self, opinion: SecondOpinion, tree: ConstrainedTree, word: int) -> Change | None:
+        """The change of an arc that costs least; None if none breaks fewer constraints."""
+        logs = opinion.log_probabilities[word - 1]  # [n + 1]
+        own = tree.heads[word]
+        heads = [own]
+        if own:  # another root would need another word to take its place
+            best = np.argsort(-logs, kind="stable")[:MOST_HEADS].tolist()
+            heads += [head for head in best if head not in (0, own) and not tree.is_above(word, head)]
+        scores = self.reparser.label_scores([ArcsOfSentence(opinion, [word - 1] * len(heads), heads)])
+        scores = scores - np.logaddexp.reduce(scores, 1, keepdims=True) + logs[heads, None]  # [heads, labels]
+        before = self.constraints.conflicts(tree, word, own, tree.labels[word])
+        numbers = self.reparser.numbers
+        columns = [
+            column for column, number in enumerate(numbers) if self.strings[number] == tree.labels[word]
+        ]
+        present = scores[0, columns].max() + self.reparser.bonus
+        for place in np.argsort(-scores, axis=None, kind="stable")[:MOST_ARCS].tolist():
+            row, column = divmod(place, scores.shape[1])
+            label = self.strings[numbers[column]]
+            if not label or not np.isfinite(scores[row, column]) or (row and tree.crosses(word, heads[row])):
+                continue
+            if self.constraints.conflicts(tree, word, heads[row], label) < before:
+                loss = present - scores[row, column] - (0 if row else self.reparser.bonus)
+                return Change(float(loss), word, heads[row], numbers[column])
+        return None

@@ -1,0 +1,93 @@
+"""What is learned from the trees of train at the end of training: constraints, and enhanced dependencies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from parser.config.data_folder import data_path
+from parser.enhanced.graph import given_edges
+from parser.enhanced.transducer import Transducer
+from parser.models.learned_constraints import LearnedConstraints
+from parser.system.console import say
+from parser.training.trees import TreebankSettings, read_training_file
+from parser.treebank.conllu import stream_sentences
+from parser.treebank.sentence import BLANK, NO_HEAD, Sentence
+
+SETTING = "parser.enhanced"
+LEAST_ENHANCED = 0.01
+"""DEPS counts as a tree if fewer words have other edges than there."""
+
+
+def can_be_read_again(settings: TreebankSettings) -> bool:
+    """Whether the train files are there, and are no pipes."""
+    return all(Path(data_path(path)).is_file() for path in settings.train_files)
+
+
+def refuse_without_graphs(settings: TreebankSettings) -> None:
+    """Raises ValueError if train has no enhanced dependencies, or what cannot be read."""
+    if not can_be_read_again(settings):
+        return  # another message says that a file is missing
+    files = [data_path(path) for path in settings.train_files]
+    with_deps = 0
+    for path in files:
+        with_deps += sum(_has_edges(sentence, path) for sentence in stream_sentences(path, tree=False))
+    if not with_deps:
+        raise ValueError(
+            f"{', '.join(files)}: no word has a value in DEPS, from which {SETTING} could learn; "
+            f"--set {SETTING}=false trains without"
+        )
+
+
+def whole_trees(settings: TreebankSettings) -> list[Sentence]:
+    """The trees of the train files, without those of which parts are unknown, and without silver ones.
+
+    Raises what `read_training_file` raises.
+    """
+    trees: list[Sentence] = []
+    for number, path in enumerate(settings.train_files):
+        of_file = read_training_file(data_path(path), settings)
+        for sentence in of_file if number else of_file[: settings.train_sentences]:
+            if NO_HEAD not in sentence.heads and BLANK not in sentence.labels:
+                trees.append(sentence)
+    return trees
+
+
+def learned_constraints(trees: Sequence[Sentence], dev: Sequence[Sentence]) -> LearnedConstraints:
+    """Those of train that no tree of dev breaks."""
+    return LearnedConstraints.learned(trees).without_broken(dev)
+
+
+def learned_transducer(trees: Sequence[Sentence], name: str) -> Transducer:
+    """name: of the file or files, for messages. Raises ValueError if the trees have no DEPS."""
+    learned = Transducer.learned([tree for tree in trees if _has_edges(tree, name)])
+    if learned is None:
+        raise ValueError(f"{name}: no word has a value in DEPS")
+    patterns, labels = len(learned.finder.labels), len(learned.augmenter.counts)
+    say(f"enhanced dependencies learned: {patterns:,} paths of added edges, {labels:,} augmented labels")
+    return learned
+
+
+def has_enhanced(train: Sequence[Sentence]) -> tuple[bool, str]:
+    """Whether DEPS has more than trees, from which enhanced dependencies can be learned; and the choice."""
+    words = more = 0
+    try:
+        for sentence in train:
+            for edges, head, label in zip(
+                given_edges(sentence), sentence.heads, sentence.labels, strict=True
+            ):
+                words += 1
+                more += bool(edges) and edges != [(str(head), label)]
+    except ValueError as error:
+        return False, f"no enhanced dependencies: {error}"
+    if more < LEAST_ENHANCED * words:
+        return False, "no enhanced dependencies: DEPS has none, or only those of the tree"
+    return True, "enhanced dependencies are learned from DEPS"
+
+
+def _has_edges(sentence: Sentence, path: str) -> bool:
+    """Raises ValueError, which names the file, for a value that cannot be read."""
+    try:
+        return any(given_edges(sentence))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None

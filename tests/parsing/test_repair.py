@@ -1,0 +1,101 @@
+"""Trees that break learned constraints are changed, as little as the scorers allow."""
+
+from itertools import product
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from models.test_learned_constraints import CONSTRAINTS, LABELS, TAGS
+from plain_parser import is_projective, is_tree, projective_trees
+
+from parser.models.learned_constraints import ConstrainedTree, LearnedConstraints
+from parser.parsing.parsed_tree import Arcs
+from parser.parsing.repair import TreeRepair
+from parser.runtime.arcs import SecondOpinion
+
+STRINGS = ["", *LABELS[:-1], "root"]
+BONUS = 0.5
+
+
+class RandomScorer:
+    """Scores of labels that depend on word and head alone. A column has the number of the label."""
+
+    bonus = BONUS
+    numbers = range(len(STRINGS))
+
+    def __init__(self, seed, words):
+        random = np.random.default_rng(seed)
+        self.scores = random.normal(size=(words, words + 1, len(STRINGS))).astype(np.float32)
+        self.scores[:, :, 0] = -np.inf
+        self.scores[:, 1:, -1] = -np.inf
+        self.scores[:, 0, 1:-1] = -np.inf
+        logs = random.normal(size=(words, words + 1)).astype(np.float32)
+        logs -= np.logaddexp.reduce(logs, 1, keepdims=True)
+        self.opinion = SecondOpinion(logs, logs.max(1), logs, logs)
+
+    def label_scores(self, arcs):
+        return np.concatenate([self.scores[each.words, each.heads] for each in arcs])
+
+    def probability(self, word, head, label):
+        """The logarithm of that of an arc."""
+        scores = self.scores[word - 1, head]
+        return self.opinion.log_probabilities[word - 1, head] + scores[label] - np.logaddexp.reduce(scores)
+
+
+@st.composite
+def parsed(draw):
+    heads = draw(st.sampled_from(projective_trees(draw(st.integers(1, 5)))))
+    labels = [draw(st.integers(1, len(STRINGS) - 2)) if head else len(STRINGS) - 1 for head in heads]
+    upos = [draw(st.sampled_from(TAGS)) for _ in heads]
+    return Arcs(list(heads), labels, [0.5] * len(heads)), upos
+
+
+def conflicts(constraints, heads, labels, upos):
+    tree = ConstrainedTree.of(heads, [STRINGS[label] for label in labels], upos)
+    return {word: constraints.conflicts(tree, word, tree.heads[word], tree.labels[word])
+            for word in constraints.broken(tree)}  # fmt: skip
+
+
+@given(CONSTRAINTS, parsed(), st.integers(0, 999), st.sets(st.integers(1, 5)))
+def test_trees_stay_trees_and_given_arcs_stay(constraints, tree, seed, kept):
+    arcs, upos = tree
+    repair = TreeRepair(constraints, RandomScorer(seed, len(upos)), STRINGS)
+    changed = repair(arcs, repair.reparser.opinion, upos, kept)
+    assert is_tree(changed.heads)
+    assert is_projective(changed.heads)
+    assert all(0 <= probability <= 1 for probability in changed.probabilities)
+    for word in kept & set(range(1, len(upos) + 1)):
+        assert (changed.heads[word - 1], changed.labels[word - 1]) == (
+            arcs.heads[word - 1],
+            arcs.labels[word - 1],
+        )
+    if not conflicts(constraints, arcs.heads, arcs.labels, upos):
+        assert changed is arcs
+    assert [head == 0 for head in changed.heads] == [head == 0 for head in arcs.heads]
+
+
+@given(parsed(), st.integers(0, 999), st.sampled_from(LABELS[:3]), st.sampled_from(TAGS))
+def test_the_arc_that_costs_least_is_chosen(tree, seed, label, upos_of_label):
+    """One word has a label that its UPOS rules out: the most probable other arc to it is made."""
+    arcs, upos = tree
+    constraints = LearnedConstraints(tags=frozenset({(label, upos_of_label)}))
+    broken = conflicts(constraints, arcs.heads, arcs.labels, upos)
+    if len(broken) != 1:
+        return
+    [word] = broken
+    scorer = RandomScorer(seed, len(upos))
+    changed = TreeRepair(constraints, scorer, STRINGS)(arcs, scorer.opinion, upos)
+
+    def gain(arc):
+        head, number = arc
+        return scorer.probability(word, head, number) + BONUS * (head == arcs.heads[word - 1])
+
+    def is_possible(arc):
+        head, number = arc
+        heads = [head if other == word else each for other, each in enumerate(arcs.heads, 1)]
+        return head and STRINGS[number] != label and is_tree(heads) and is_projective(heads)
+
+    arcs_to_word = product(range(len(upos) + 1), range(1, len(STRINGS) - 1))
+    best = max(filter(is_possible, arcs_to_word), key=gain)
+    assert (changed.heads[word - 1], changed.labels[word - 1]) == best
+    assert sum(one != other for one, other in zip(changed.heads, arcs.heads, strict=True)) <= 1
