@@ -88,18 +88,18 @@ class TreeRepair:
             heads += [head for head in best if head not in (0, own) and not tree.is_above(word, head)]
         scores = self.reparser.label_scores([ArcsOfSentence(opinion, [word - 1] * len(heads), heads)])
         scores = scores - np.logaddexp.reduce(scores, 1, keepdims=True) + logs[heads, None]  # [heads, labels]
+        scores[0] += self.reparser.bonus
         before = self.constraints.conflicts(tree, word, own, tree.labels[word])
         numbers = self.reparser.numbers
         columns = [
             column for column, number in enumerate(numbers) if self.strings[number] == tree.labels[word]
         ]
-        present = scores[0, columns].max() + self.reparser.bonus
+        present = scores[0, columns].max()
         for place in np.argsort(-scores, axis=None, kind="stable")[:MOST_ARCS].tolist():
             row, column = divmod(place, scores.shape[1])
             label = self.strings[numbers[column]]
             if not label or not np.isfinite(scores[row, column]) or (row and tree.crosses(word, heads[row])):
                 continue
             if self.constraints.conflicts(tree, word, heads[row], label) < before:
-                loss = present - scores[row, column] - (0 if row else self.reparser.bonus)
-                return Change(float(loss), word, heads[row], numbers[column])
+                return Change(float(present - scores[row, column]), word, heads[row], numbers[column])
         return None

@@ -1,17 +1,28 @@
 """Trees that break learned constraints are changed, as little as the scorers allow."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from models.test_learned_constraints import CONSTRAINTS, LABELS, TAGS
+from parsing.test_reparsing import MODEL, SENTENCES
 from plain_parser import is_projective, is_tree, projective_trees
 
+from parser import Constraints
+from parser.api.parser import Parser
+from parser.cli import main
 from parser.models.learned_constraints import ConstrainedTree, LearnedConstraints
+from parser.models.loading import ModelChoice, load_models
+from parser.parsing.engine import parse
+from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import Arcs
 from parser.parsing.repair import TreeRepair
+from parser.parsing.reparsing import with_bonus
 from parser.runtime.arcs import SecondOpinion
+from parser.treebank.conllu import read_treebank
 
 STRINGS = ["", *LABELS[:-1], "root"]
 BONUS = 0.5
@@ -99,3 +110,65 @@ def test_the_arc_that_costs_least_is_chosen(tree, seed, label, upos_of_label):
     best = max(filter(is_possible, arcs_to_word), key=gain)
     assert (changed.heads[word - 1], changed.labels[word - 1]) == best
     assert sum(one != other for one, other in zip(changed.heads, arcs.heads, strict=True)) <= 1
+
+
+def with_constraints(sentences):
+    """A random parser, which knows what these trees never have."""
+    return replace(with_bonus(MODEL, 1.0), constraints=LearnedConstraints.learned(sentences))
+
+
+TRAIN = read_treebank("data/quickstart/train.conllu")
+CONSTRAINED = with_constraints(TRAIN)
+
+
+def broken_in(trees):
+    pairs = zip(SENTENCES, trees, strict=True)
+    found = [
+        CONSTRAINED.constraints.broken(ConstrainedTree.of(tree.heads, tree.labels, one.upos))
+        for one, tree in pairs
+    ]
+    return sum(map(len, found))
+
+
+def test_parsers_repair_their_trees_unless_they_should_not():
+    as_ever = parse(with_bonus(MODEL, 1.0), SENTENCES)
+    assert parse(CONSTRAINED, SENTENCES, options=ParseOptions(constraints="none")) == as_ever
+    repaired = parse(CONSTRAINED, SENTENCES)
+    assert broken_in(repaired) < broken_in(as_ever) / 3
+    assert all(is_tree(tree.heads) for tree in repaired)
+    parser = Parser(CONSTRAINED)
+    words = [list(one.forms) for one in SENTENCES]
+    free = [tree.heads for tree in parser.parse_all(words, constraints=Constraints(constraints="none"))]
+    assert free == [tree.heads for tree in as_ever]
+    with pytest.raises(ValueError, match="constraints is 'some'; it should be 'learned' or 'none'"):
+        Constraints(constraints="some")
+
+
+def test_given_arcs_stay_where_they_break_constraints():
+    [odd] = [one for one in SENTENCES if len(one) > 4][:1]
+    given = replace(
+        odd, labels=(odd.labels[1], "_", *["_"] * (len(odd) - 2)), heads=(2, *[-1] * (len(odd) - 1))
+    )
+    [tree] = parse(CONSTRAINED, [given], options=ParseOptions(keep="given"))
+    assert (tree.heads[0], tree.labels[0]) == (2, odd.labels[1])
+
+
+def test_models_keep_constraints(tmp_path, capsys):
+    CONSTRAINED.save(tmp_path / "model", {})
+    packed, output = tmp_path / "a.stackparser", tmp_path / "out.conllu"
+    assert main(["pack", str(tmp_path / "model"), "-o", str(packed)]) == 0
+    loaded = load_models(ModelChoice((packed,)))
+    assert loaded.constraints == CONSTRAINED.constraints
+    treebank = "data/quickstart/dev.conllu"
+    for wanted in ("learned", "none"):
+        command = ["parse", str(packed), treebank, "--constraints", wanted, "-o", str(output)]
+        assert main(command) == 0
+        trees = parse(loaded, SENTENCES, options=ParseOptions(constraints=wanted))
+        found = read_treebank(str(output))[: len(SENTENCES)]
+        assert [one.heads for one in found] == [tree.heads for tree in trees]
+    replace(CONSTRAINED, constraints=None).save(tmp_path / "model", {})
+    assert load_models(ModelChoice((tmp_path / "model",))).constraints is None
+    CONSTRAINED.save(tmp_path / "model", {})
+    (tmp_path / "model" / "constraints.json").write_text("[]")
+    assert main(["parse", str(tmp_path / "model"), treebank]) == 2
+    assert "constraints.json" in capsys.readouterr().err
