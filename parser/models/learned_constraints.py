@@ -22,8 +22,8 @@ LEAST_EXPECTED = 20
 """How often a pair that is ruled out should have occurred by chance. With half as many, twice as many arcs of
 gold trees that training has not seen break constraints."""
 LEAST_WITH_VALUE = 100
-"""How many words with a label must have the same lemma, or features, for all words with it to get it."""
-COLUMNS_OF_VALUES = "lemma", "feats"
+"""How many words with a label must have the same value of a column for all words with it to get it."""
+COLUMNS_OF_VALUES = "upos", "xpos", "feats", "lemma"
 MOST_KNOWN = 65_536
 """Most arcs and lists of dependents for which it is kept which constraints they break."""
 SETS = "tags", "parents", "siblings", "following", "preceding"
@@ -89,7 +89,7 @@ class LearnedConstraints:
     preceding: frozenset[str] = frozenset()
     """Labels of words that always precede them."""
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """The lemma, or features, of all words with a label: `goeswith` may have neither. By label and column."""
+    """What all words with a label have in a column, such as `_` as the lemma of `goeswith`. By label."""
     _known: dict[tuple[Any, ...], int] = field(default_factory=dict, init=False, compare=False, repr=False)
     """The number of broken constraints by arc, and by the labels of dependents."""
 
@@ -190,12 +190,12 @@ class LearnedConstraints:
 
     def as_json(self) -> str:
         content = {name: sorted(getattr(self, name)) for name in SETS} | {"values": self.values}
-        return _Content.model_validate(content).model_dump_json()
+        return _ConstraintsContent.model_validate(content).model_dump_json()
 
     @classmethod
     def from_json(cls, text: str) -> LearnedConstraints:
         """Inverse of `as_json`. Raises ValueError for another text."""
-        content = _Content.model_validate_json(text)
+        content = _ConstraintsContent.model_validate_json(text)
         return cls(**{name: frozenset(getattr(content, name)) for name in SETS}, values=content.values)
 
 
@@ -284,7 +284,7 @@ def _missing(
     )
 
 
-class _Content(BaseModel):
+class _ConstraintsContent(BaseModel):
     """The JSON of constraints."""
 
     model_config = ConfigDict(strict=True, extra="forbid")

@@ -686,6 +686,21 @@ def enhanced() -> str:
     return table(("", "", "ELAS", "EULAS"), lines)
 
 
+def constraints() -> str:
+    """LAS, and errors in trees of raw text, without and with learned constraints."""
+    [row] = printed_rows("measure_constraints.py")
+    las = dict(matches(r"(\w+): LAS ([\d.]+), .*", row["printed"]))
+    lines = [("LAS of gold words", las["none"], las["learned"])]
+    pattern = r"(.*?)\..*, (\w+): (\d+) errors in ([\d,]+) sentences.*"
+    errors = {
+        (text, way): (count, sentences) for text, way, count, sentences in matches(pattern, row["printed"])
+    }
+    for text in dict.fromkeys(text for text, _ in errors):
+        (before, sentences), (after, _) = errors[text, "none"], errors[text, "learned"]
+        lines.append((f"errors in {sentences} sentences of `{text}`", before, after))
+    return table(("", "without", "with"), lines)
+
+
 def word_dropout() -> str:
     """Scores by word dropout, means over four treebanks."""
     variants: dict[str, list[list[Row]]] = {}
@@ -751,6 +766,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "crossing-arcs": crossing_arcs,
     "distillation": RunTable("distillation", (*SCORES, MINUTES)),
     "english-by-input": english_by_input,
+    "constraints": constraints,
     "enhanced": enhanced,
     "english-ewt-all": RunTable(
         None,

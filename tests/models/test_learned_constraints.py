@@ -80,7 +80,7 @@ def test_round_trip(known):
 
 @pytest.mark.parametrize("text", ["{}", "[]", '{"tags": [["a"]]}', "no JSON"])
 def test_broken_files_are_refused(text):
-    with pytest.raises(ValueError, match="_Content"):
+    with pytest.raises(ValueError, match="_ConstraintsContent"):
         LearnedConstraints.from_json(text)
 
 
@@ -124,7 +124,7 @@ def test_what_train_never_has_though_it_is_frequent():
     assert ("obj", "det") not in known.parents
     assert known.following == {"obj"}
     assert known.preceding == {"nsubj", "det"}
-    assert known.values["det"] == {"lemma": "the", "feats": "_"}
+    assert known.values["det"] == {"upos": "DET", "xpos": "_", "feats": "_", "lemma": "the"}
 
 
 def test_what_is_rare_is_not_ruled_out():
