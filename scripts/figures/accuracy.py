@@ -689,7 +689,7 @@ def enhanced() -> str:
 def constraints() -> str:
     """LAS, and errors in trees of raw text, without and with learned constraints."""
     [row] = printed_rows("measure_constraints.py")
-    las = dict(matches(r"(\w+): LAS ([\d.]+), .*", row["printed"]))
+    las = {way: value for way, value in matches(r"(\w+): LAS ([\d.]+), .*", row["printed"])}
     lines = [("LAS of gold words", las["none"], las["learned"])]
     pattern = r"(.*?)\..*, (\w+): (\d+) errors in ([\d,]+) sentences.*"
     errors = {
