@@ -17,7 +17,7 @@ from parser.api.tree import COMMENTS, TAGS, TREE, Tree
 from parser.parsing.parsed_tree import ParsedTree
 from parser.text.tokenizer import TokenizedSentence
 from parser.treebank.conllu_faults import head_fault, value_fault
-from parser.treebank.conllu_output import ARC_PROBABILITY, MARKS, VIOLATION
+from parser.treebank.conllu_output import ARC_PROBABILITY, MARKS, TAG_PROBABILITIES, VIOLATION
 from parser.treebank.sentence import BLANK, NO_HEAD, WORD_COLUMNS, Sentence, is_missing, label_fault
 
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -181,6 +181,10 @@ def with_tree(tokens: TokenList, tree: Tree) -> TokenList:
                 word[column] = parse_dict_value(values[index]) if column == "feats" else values[index]
         if tree.probabilities and "misc" in word:
             word["misc"] = {**(word["misc"] or {}), ARC_PROBABILITY: f"{tree.probabilities[index]:.4f}"}
+        if tree.tag_probabilities and "misc" in word:
+            for name, of_words in tree.tag_probabilities.items():
+                share = f"{of_words[index]:.4f}"
+                word["misc"] = {**(word["misc"] or {}), TAG_PROBABILITIES[TAGS[name]]: share}
         if tree.violations and tree.violations[index] and "misc" in word:
             word["misc"] = {**(word["misc"] or {}), VIOLATION: tree.violations[index]}
         if tree.enhanced is not None and "deps" in word:
@@ -208,6 +212,7 @@ def _text(value: Any) -> Any:
 def tree_of(sentence: Sentence, parsed: ParsedTree) -> Tree:
     """Return a sentence with its tree. Where a tag is given, it stays."""
     tags: dict[str, Any] = {}
+    tag_probabilities: dict[str, tuple[float, ...]] = {}
     for name, column in TAGS.items():
         given, predicted = sentence.column(column), parsed.tags.get(column)
         if predicted is None:
@@ -216,6 +221,9 @@ def tree_of(sentence: Sentence, parsed: ParsedTree) -> Tree:
         index = WORD_COLUMNS[column].index
         rows = zip(given, predicted, sentence.upos, strict=True)
         tags[name] = tuple(tag if is_missing(index, value, upos) else value for value, tag, upos in rows)
+        if column in parsed.tag_probabilities:
+            words = zip(parsed.tag_probabilities[column], tags[name], predicted, strict=True)
+            tag_probabilities[name] = tuple(each if tag == own else 1.0 for each, tag, own in words)
     return Tree(
         sentence.forms,
         parsed.heads,
@@ -223,6 +231,7 @@ def tree_of(sentence: Sentence, parsed: ParsedTree) -> Tree:
         **tags,
         enhanced=None if parsed.graph is None else tuple(map(tuple, parsed.graph)),
         probabilities=parsed.probabilities,
+        tag_probabilities=tag_probabilities or None,
         violations=parsed.violations,
         score=parsed.score,
     )

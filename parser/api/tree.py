@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
 from parser.enhanced.graph import as_deps
 from parser.pages.drawing import as_svg, as_text
 from parser.text.tokenizer import Token
-from parser.treebank.conllu_output import ARC_PROBABILITY, VIOLATION, sentence_lines
+from parser.treebank.conllu_output import ARC_PROBABILITY, TAG_PROBABILITIES, VIOLATION, sentence_lines
 from parser.treebank.sentence import BLANK, DEPS, FORM, HEAD, LABEL, MISC, annotation_columns
 
 Column = tuple[str, ...] | None
@@ -57,6 +57,9 @@ class Tree:
     has not learned any."""
     probabilities: tuple[float, ...] | None = None
     """The probability of the labelled arc to each word, see `ArcProbabilities`; None unless requested."""
+    tag_probabilities: Mapping[str, tuple[float, ...]] | None = None
+    """The probabilities of predicted tags, features and lemmas by the name of their field, such as `upos`; 1
+    where another value was given. None unless requested."""
     tokens: tuple[Token, ...] | None = None
     """The tokens of the sentence, with their positions in the text; None if words were given."""
     text: str | None = None
@@ -80,6 +83,9 @@ class Tree:
         miscellaneous: list[list[str]] = [[] for _ in self.words]
         for word, probability in enumerate(self.probabilities or ()):
             miscellaneous[word].append(f"{ARC_PROBABILITY}={probability:.4f}")
+        for name, column in annotation_columns().items():
+            for word, probability in enumerate((self.tag_probabilities or {}).get(column.attribute, ())):
+                miscellaneous[word].append(f"{TAG_PROBABILITIES[name]}={probability:.4f}")
         for word, violation in enumerate(self.violations):
             miscellaneous[word] += [f"{VIOLATION}={violation}"] if violation else []
         columns: dict[int, Sequence[str]] = {FORM: self.words}

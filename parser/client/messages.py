@@ -35,6 +35,7 @@ class AnsweredSentence(TypedDict, total=False):
     heads: Required[list[int]]
     labels: Required[list[str]]
     probabilities: list[float] | None
+    tag_probabilities: TagProbabilities | None
     alternatives: list[list[AnsweredAlternative]] | None
     """The most probable heads of each word; none if the sentence is too long for the scorer."""
     violations: list[str] | None
@@ -87,7 +88,7 @@ class ParseRequest(TypedDict, total=False):
     conllu: str | None
     """Sentences in CoNLL-U."""
     probabilities: bool
-    """Whether to return the probability of each arc."""
+    """Whether to return the probability of each arc, and of each predicted tag and lemma."""
     alternatives: int
     """How many probable heads to return for each word."""
     keep: Literal["given"] | None
@@ -108,3 +109,12 @@ class Problem(TypedDict, total=False):
     detail: Required[str]
     status: int | None
     """Only in the last line of NDJSON: the status of an error after the first sentence."""
+
+
+class TagProbabilities(TypedDict, total=False):
+    """The probabilities of predicted tags, features and lemmas; 1 where another value was given."""
+
+    upos: list[float] | None
+    xpos: list[float] | None
+    feats: list[float] | None
+    lemmas: list[float] | None

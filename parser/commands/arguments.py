@@ -358,12 +358,13 @@ def _add_pack(commands: Commands) -> None:
         help="float16: store the weights in 16 bits, at half the size. int8: also round products to 8 bits "
         "on a CPU, which is faster, if the trees of --dev stay as good (default: unchanged)",
     )
-    command.add_argument("--dev", metavar="FILE", help="treebank for --precision int8")
+    command.add_argument("--dev", metavar="FILE", help="treebank for --precision int8 and --learn-from")
     command.add_argument(
         "--learn-from",
         metavar="FILE",
         help="add what is learned from the trees of this treebank, which the model should have been trained "
-        "on: constraints, and enhanced dependencies if it has them",
+        "on: constraints, and enhanced dependencies if it has them; and with --dev, calibrated probabilities "
+        "of tags",
     )
     forms = command.add_mutually_exclusive_group()
     forms.add_argument(

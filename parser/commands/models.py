@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from parser.commands.errors import message_of
 from parser.commands.treebank_table import table
+from parser.evaluation.calibration import calibrations_on
 from parser.evaluation.rounding import Rounding
 from parser.models.loading import ModelChoice, load_models
+from parser.models.model import Model
 from parser.models.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, ModelCard, read_card
 from parser.models.model_files import (
+    CALIBRATIONS_FILE,
     CARD,
+    CONSTRAINTS,
+    ENHANCED,
     SETTINGS,
     TRANSFORMER_CONFIG,
     Package,
@@ -21,10 +27,11 @@ from parser.models.model_files import (
     members_of,
     model_files,
     pack,
-    with_learned,
+    with_files,
     with_rounded_products,
 )
 from parser.models.named_models import SUFFIX, models_in, name_of
+from parser.models.settings import calibrations_as_json
 from parser.models.wheel import wheel_of
 from parser.system.console import LinesError, counted, say, shortened
 from parser.system.files import real_path, refuse_to_overwrite, write_atomically
@@ -127,13 +134,15 @@ def _checked(options: argparse.Namespace) -> tuple[dict[str, bytes], ModelCard]:
 
 def _contents(options: argparse.Namespace) -> dict[str, bytes]:
     """Return the files of the models. Raises ValueError if they cannot be read, or do not fit together."""
-    if bool(options.dev) != (options.precision == "int8"):
-        raise ValueError("--precision int8 and --dev FILE go together: the file shows what rounding changes")
+    if options.precision == "int8" and not options.dev:
+        raise ValueError("--precision int8 needs --dev FILE, which shows what rounding changes")
+    if options.dev and not (options.precision == "int8" or options.learn_from):
+        raise ValueError("--dev FILE is for --precision int8 and --learn-from")
     paths = (options.model, *options.ensemble)
     model = load_models(ModelChoice(paths))
     files = contents(paths)
     if options.learn_from:
-        files = with_learned(files, *_learned(options.learn_from))
+        files = with_files(files, _learned(model, options.learn_from, options.dev))
     if not options.precision:
         return files
     if options.precision == "float16":
@@ -145,8 +154,8 @@ def _contents(options: argparse.Namespace) -> dict[str, bytes]:
     return with_rounded_products(files, f"On {Path(options.dev).name}, {rounding}")
 
 
-def _learned(train: str) -> tuple[str, str | None]:
-    """Constraints and enhanced dependencies from a treebank, as JSON; None for those that it lacks."""
+def _learned(model: Model, train: str, dev: str | None) -> dict[str, str]:
+    """The files of constraints, of enhanced dependencies if train has them, and of calibrations on dev."""
     # Imported here because they import PyTorch, which packing does not need otherwise.
     from parser.training.from_trees import (
         has_enhanced,
@@ -156,12 +165,18 @@ def _learned(train: str) -> tuple[str, str | None]:
     )
     from parser.training.trees import TreebankSettings
 
-    trees = whole_trees(TreebankSettings(train=train, dev=None))
+    trees, held_out = whole_trees(TreebankSettings(train=train, dev=None)), read_treebank(dev) if dev else []
+    constraints = learned_constraints(trees, held_out)
+    files = {CONSTRAINTS: constraints.as_json()}
     has_graphs, why = has_enhanced(trees)
-    if not has_graphs:
+    if has_graphs:
+        files[ENHANCED] = learned_transducer(trees, train).as_json()
+    else:
         say(f"{train}: {why}")
-    transducer = learned_transducer(trees, train).as_json() if has_graphs else None
-    return learned_constraints(trees, []).as_json(), transducer
+    if held_out:
+        _, calibrations = calibrations_on(replace(model, constraints=constraints), held_out)
+        files[CALIBRATIONS_FILE] = calibrations_as_json(calibrations)
+    return files
 
 
 def _extras_of(models: Sequence[Path]) -> list[str]:

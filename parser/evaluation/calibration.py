@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parser.evaluation.scores import PUNCTUATION_TAGS, word_classes
+from parser.models.model import Model
 from parser.models.model_files import SCORES
-from parser.models.settings import CalibrationSettings
+from parser.models.settings import Calibrations, CalibrationSettings
 from parser.parsing.engine import parse
 from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
@@ -122,16 +125,43 @@ def area_of_errors(probabilities: Floats, is_right: Bools) -> float | None:
     return float((ranks[is_right].sum() - right * (right + 1) / 2) / (right * wrong))
 
 
-def fit_calibration(model: NetworkModel, dev: Sequence[Sentence], folder: Path) -> None:
-    """Set `ParserSettings.calibration` of the model in a folder to the most likely calibration on dev."""
-    uncalibrated = with_calibration(model, None)
-    before = confidence_of(dev, parse(uncalibrated, dev, options=ParseOptions(probabilities=True)))
-    settings = fitted(before)
+def confidence_in_column(gold: Sequence[Sentence], trees: Sequence[ParsedTree], column: str) -> Confidence:
+    """The confidence of the values of a predicted column, which take the place of labels."""
+    pairs = [(sentence.column(column), tree) for sentence, tree in zip(gold, trees, strict=True)]
+    values = [value for _, tree in pairs for value in tree.tags[column]]
+    probabilities = [each for _, tree in pairs for each in tree.tag_probabilities[column]]
+    right = chain.from_iterable(own for own, _ in pairs)
+    is_right = [value == own for value, own in zip(values, right, strict=True)]
+    return Confidence(np.array(probabilities, float), np.array(is_right, bool), np.array(values, str))
+
+
+def fit_calibration(
+    model: NetworkModel, dev: Sequence[Sentence], folder: Path, arcs: CalibrationSettings | None
+) -> None:
+    """Set the calibrations of the model in a folder to the most likely ones on dev.
+
+    arcs: that of arcs, if it is not to be fitted.
+    """
+    settings, calibrations = calibrations_on(model, dev)
     about = json.loads((folder / SCORES).read_text(encoding="utf-8"))
-    with_calibration(model, settings).save(folder, about)
-    now = before.calibrated(Calibration(settings))
-    errors = [calibration_error(each.probabilities, each.is_right) for each in (before, now)]
-    say(f"calibration error of the probabilities of arcs on dev: {errors[0]:.4f}, {errors[1]:.4f} calibrated")
+    replace(with_calibration(model, arcs or settings), calibrations=calibrations).save(folder, about)
+
+
+def calibrations_on(model: Model, dev: Sequence[Sentence]) -> tuple[CalibrationSettings, Calibrations]:
+    """The most likely calibrations of the probabilities of arcs and of predicted columns on dev."""
+    uncalibrated = replace(with_calibration(model, None), calibrations={})
+    trees = parse(uncalibrated, dev, options=ParseOptions(probabilities=True))
+    of_arcs = confidence_of(dev, trees)
+    before = {"arcs": of_arcs} | {
+        column: confidence_in_column(dev, trees, column) for column in trees[0].tag_probabilities
+    }
+    settings = {name: fitted(confidence) for name, confidence in before.items()}
+    for name, confidence in before.items():
+        now = confidence.calibrated(Calibration(settings[name]))
+        errors = [calibration_error(each.probabilities, each.is_right) for each in (confidence, now)]
+        what = f"calibration error of the probabilities of {name} on dev"
+        say(f"{what}: {errors[0]:.4f}, {errors[1]:.4f} calibrated")
+    return settings.pop("arcs"), settings
 
 
 def fitted(confidence: Confidence) -> CalibrationSettings:

@@ -27,6 +27,7 @@ from parser.models.model import (
     with_int8,
 )
 from parser.models.model_files import (
+    CALIBRATIONS_FILE,
     COLUMN_SHARES,
     CONSTRAINTS,
     ENHANCED,
@@ -43,7 +44,7 @@ from parser.models.model_files import (
     settings_from_json,
     text_of,
 )
-from parser.models.settings import ParserSettings
+from parser.models.settings import CALIBRATIONS, Calibrations, ParserSettings
 from parser.models.transformer_files import (
     TransformerShapes,
     read_transformer,
@@ -156,6 +157,10 @@ def _read(files: ModelFiles) -> ArrayModel:
     if files.has(CONSTRAINTS):
         with naming(CONSTRAINTS):
             constraints = LearnedConstraints.from_json(text_of(files, CONSTRAINTS))
+    calibrations: Calibrations = {}
+    if files.has(CALIBRATIONS_FILE):
+        with naming(CALIBRATIONS_FILE):
+            calibrations = CALIBRATIONS.validate_json(text_of(files, CALIBRATIONS_FILE))
     return ArrayModel(
         settings,
         vocabulary,
@@ -163,6 +168,7 @@ def _read(files: ModelFiles) -> ArrayModel:
         dev_shares=shares,
         transducer=transducer,
         constraints=constraints,
+        calibrations=calibrations,
         transformer=transformer,
     )
 

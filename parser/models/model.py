@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from parser.enhanced.transducer import Transducer
 from parser.models.column_shares import ColumnShares, InputColumnCheck
 from parser.models.learned_constraints import LearnedConstraints
-from parser.models.settings import ParserSettings
+from parser.models.settings import Calibrations, ParserSettings
 from parser.networks.transformer.architecture import Architecture, architecture_of
 from parser.system.console import quoted
 from parser.transitions import transition_system
@@ -50,6 +50,8 @@ class Model(ABC):
     """From trees to enhanced dependencies, if the model has learned that; the first one of an ensemble's."""
     constraints: LearnedConstraints | None = None
     """What trees of train never have; the first one of an ensemble's."""
+    calibrations: Calibrations = field(default_factory=dict)
+    """Empty until they are fitted; the first one's of an ensemble."""
     others: tuple[Self, ...] = ()
     """The other models of an ensemble, whose scores are averaged with those of this one."""
 

@@ -50,6 +50,8 @@ ENHANCED = "enhanced.json"
 """The transducer to enhanced dependencies, of models that have one."""
 CONSTRAINTS = "constraints.json"
 """What trees of train never have, of models that have learned that."""
+CALIBRATIONS_FILE = "calibrations.json"
+"""The calibrations of the probabilities of predicted columns, of models that have them."""
 TRANSFORMER_CONFIG, TRANSFORMER_TOKENIZER, TRANSFORMER_WEIGHTS = (
     "transformer/config.json",
     "transformer/tokenizer.json",
@@ -63,6 +65,7 @@ FILES = (
     TOKENIZER,
     ENHANCED,
     CONSTRAINTS,
+    CALIBRATIONS_FILE,
     TRANSFORMER_CONFIG,
     TRANSFORMER_TOKENIZER,
     TRANSFORMER_CLASS,
@@ -81,6 +84,7 @@ MAX_BYTES = {
     TOKENIZER: 1 << 26,
     ENHANCED: 1 << 26,
     CONSTRAINTS: 1 << 24,
+    CALIBRATIONS_FILE: 1 << 16,
     TRANSFORMER_CONFIG: 1 << 20,
     TRANSFORMER_TOKENIZER: 1 << 28,
     TRANSFORMER_CLASS: 1 << 10,
@@ -325,18 +329,14 @@ def in_half_precision(files: Mapping[str, bytes]) -> dict[str, bytes]:
     return {name: changes.get(name_in_model(name), bytes)(content) for name, content in files.items()}
 
 
-def with_learned(files: Mapping[str, bytes], constraints: str, transducer: str | None) -> dict[str, bytes]:
-    """The files of one model or of an ensemble, whose first model gets these `CONSTRAINTS` and, unless it is
-    None, this `ENHANCED`."""
+def with_files(files: Mapping[str, bytes], added: Mapping[str, str]) -> dict[str, bytes]:
+    """The files of one model or of an ensemble, whose first model gets these texts by their names."""
     settings = next(name for name in (SETTINGS, f"{member_folder(1)}/{SETTINGS}") if name in files)
     folder = settings.removesuffix(SETTINGS)
-    changed = {**files, f"{folder}{CONSTRAINTS}": constraints.encode()}
-    if transducer is not None:
+    changed = {**files, **{f"{folder}{name}": text.encode() for name, text in added.items()}}
+    if ENHANCED in added:
         parser = settings_from_json(files[settings].decode()).model_copy(update={"enhanced": True})
-        changed |= {
-            settings: settings_as_json(parser).encode(),
-            f"{folder}{ENHANCED}": transducer.encode(),
-        }
+        changed[settings] = settings_as_json(parser).encode()
     return changed
 
 

@@ -20,6 +20,7 @@ from parser.models.column_shares import shares_as_json
 from parser.models.loading import load_each, load_model
 from parser.models.model import ArrayModel, Floats, Model, system_of
 from parser.models.model_files import (
+    CALIBRATIONS_FILE,
     COLUMN_SHARES,
     CONSTRAINTS,
     ENHANCED,
@@ -29,7 +30,7 @@ from parser.models.model_files import (
     WEIGHTS,
     settings_as_json,
 )
-from parser.models.settings import ParserSettings
+from parser.models.settings import ParserSettings, calibrations_as_json
 from parser.models.transformer_files import make_encoder, pretrained_transformer, write_transformer
 from parser.models.weight_shapes import VECTORS
 from parser.networks.settings import NetworkSettings
@@ -89,6 +90,7 @@ class NetworkModel(Model):
             dev_shares=model.dev_shares,
             transducer=model.transducer,
             constraints=model.constraints,
+            calibrations=model.calibrations,
             others=others,
         )
 
@@ -113,6 +115,7 @@ class NetworkModel(Model):
             dev_shares=self.dev_shares,
             transducer=self.transducer,
             constraints=self.constraints,
+            calibrations=self.calibrations,
             others=tuple(each.as_arrays() for each in self.others),
             transform=self.transform or (partial(_transformed, self) if encoder else None),
         )
@@ -129,9 +132,13 @@ class NetworkModel(Model):
             (SCORES, (json.dumps(scores, indent=2) + "\n").encode()),
         ):
             write_atomically(folder / name, content)
-        for name, learned in ((ENHANCED, self.transducer), (CONSTRAINTS, self.constraints)):
-            if learned:
-                write_atomically(folder / name, learned.as_json().encode())
+        for name, text in (
+            (ENHANCED, self.transducer and self.transducer.as_json()),
+            (CONSTRAINTS, self.constraints and self.constraints.as_json()),
+            (CALIBRATIONS_FILE, self.calibrations and calibrations_as_json(self.calibrations)),
+        ):
+            if text:
+                write_atomically(folder / name, text.encode())
             else:
                 (folder / name).unlink(missing_ok=True)
         if encoder := self.network.tokens.transformer:

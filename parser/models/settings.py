@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, Field, TypeAdapter, WithJsonSchema
 
 from parser.networks.settings import NetworkSettings, known
 from parser.system.settings import Settings
@@ -22,6 +23,15 @@ class CalibrationSettings(Settings):
     """Weight of the logarithm of 1 - p. Values below 1 make high probabilities lower."""
     offset: float = 0.0
     """Constant term. Values above 0 make all probabilities higher."""
+
+
+Calibrations = Mapping[str, CalibrationSettings]
+"""Those of the probabilities of predicted columns, such as `upos`."""
+CALIBRATIONS = TypeAdapter(dict[str, CalibrationSettings])
+
+
+def calibrations_as_json(calibrations: Calibrations) -> str:
+    return CALIBRATIONS.dump_json(dict(calibrations)).decode()
 
 
 class ParserSettings(Settings):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import groupby
 from queue import Full
@@ -28,6 +28,7 @@ from parser.parsing.running import (
     Encoding,
     HostRunner,
     Running,
+    Tags,
 )
 from parser.parsing.scheduler import READ_AHEAD, WINDOW, ReadAhead, Request, RequestSource, Scheduler
 from parser.system.console import warn
@@ -339,10 +340,24 @@ class Engine:
         tags = running.tags
         if self._model.constraints and running.request.options.constraints == "learned":
             tags = self._model.constraints.with_values(tags, labels)
+        tag_probabilities: Mapping[str, tuple[float, ...]] = {}
+        if running.request.options.probabilities:
+            tag_probabilities = self._of_tags(running, tags)
         graph = None
         if transducer := self._model.transducer:
             graph = transducer(AnnotatedTree.of(running.request.sentence, heads, labels, tags))
-        return ParsedTree(heads, labels, as_tuple, tags, violations, others, arcs.score, graph=graph)
+        return ParsedTree(
+            *(heads, labels, as_tuple, tags, tag_probabilities, violations, others, arcs.score), graph=graph
+        )
+
+    def _of_tags(self, running: Running, tags: Tags) -> Mapping[str, tuple[float, ...]]:
+        """The probabilities of tags; where a constraint changed one, what the earlier value lacks."""
+        found = {}
+        for column, probabilities in running.tag_probabilities.items():
+            calibrated = Calibration(self._model.calibrations.get(column))(probabilities)
+            words = zip(calibrated, running.tags[column], tags[column], strict=True)
+            found[column] = tuple(each if before == now else 1 - each for each, before, now in words)
+        return found
 
     def _relieve(self) -> None:
         """Continue with fewer sentences at a time, because the memory is too small for so many."""

@@ -30,8 +30,8 @@ class ParseOptions:
     probabilities: bool = field(
         default=False,
         metadata=_told(
-            "Whether to return the probability of each arc",
-            "write the probability of each arc and its label to MISC",
+            "Whether to return the probability of each arc, and of each predicted tag and lemma",
+            "write the probabilities of each arc with its label, and of predicted tags and lemmas, to MISC",
         ),
     )
     alternatives: int = field(

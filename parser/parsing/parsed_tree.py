@@ -41,6 +41,8 @@ class ParsedTree(NamedTuple):
     given and kept. None unless requested."""
     tags: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """The predicted values of all words, by column (upos, xpos, feats, lemma)."""
+    tag_probabilities: Mapping[str, tuple[float, ...]] = MappingProxyType({})
+    """The probabilities of `tags`, calibrated if the model is. Empty unless requested."""
     violations: tuple[str, ...] = ()
     """The constraints that are broken at each word, separated by commas; empty if none is broken."""
     alternatives: tuple[tuple[Alternative, ...], ...] = ()

@@ -36,6 +36,7 @@ from parser.treebank.conllu_output import (
     with_enhanced,
     with_miscellaneous,
     with_probabilities,
+    with_tag_probabilities,
     with_tags,
     with_tree,
     without_enhanced,
@@ -169,6 +170,7 @@ def _lines_of(sentence: Sentence, tree: ParsedTree, deps: Deps) -> tuple[Sequenc
     """The lines for one tree, and whether enhanced dependencies were dropped; see `output_of`."""
     if tree.probabilities:
         sentence = with_probabilities(sentence, tree.probabilities)
+    sentence = with_tag_probabilities(sentence, tree.tags, tree.tag_probabilities)
     if tree.violations:
         sentence = with_miscellaneous(sentence, VIOLATION, tree.violations)
     if tree.alternatives:

@@ -20,6 +20,7 @@ TagScores = Mapping[str, Floats]
 UPOS, LEMMA = "upos", "lemma"
 LEAST_PROBABILITY = np.float32(1e-30)
 """A probability of zero has no logarithm."""
+MOST_RULES = 8
 
 
 class TagChoice:
@@ -68,6 +69,36 @@ class TagChoice:
         ends = accumulate(map(len, sentences), initial=0)
         return [
             {name: tuple(values[start:end]) for name, values in strings.items()}
+            for start, end in pairwise(ends)
+        ]
+
+    def probabilities(
+        self,
+        of_models: Sequence[TagScores],
+        sentences: Sequence[Sentence],
+        chosen: Sequence[Mapping[str, Sequence[str]]],
+    ) -> list[dict[str, tuple[float, ...]]]:
+        """For each sentence, the probabilities of the chosen values, before they are calibrated.
+
+        Several rules can make the same lemma: of the `MOST_RULES` most probable ones, those that do add up.
+        """
+        forms = list(chain.from_iterable(sentence.forms for sentence in sentences))
+        of_columns = {}
+        for name, values in self._values.items():
+            shares = softmax(self._together(name, of_models))  # [W, values]
+            words = chain.from_iterable(of_sentence[name] for of_sentence in chosen)
+            if WORD_COLUMNS[name].kind == "word":
+                best = np.argsort(-shares, axis=1, kind="stable")[:, :MOST_RULES].tolist()
+                of_columns[name] = [
+                    sum(row[rule] for rule in rules if lemma_of(form, values[rule]) == lemma)
+                    for form, lemma, rules, row in zip(forms, words, best, shares.tolist(), strict=True)
+                ]
+            else:
+                numbers = {value: number for number, value in enumerate(values)}
+                of_columns[name] = shares[np.arange(len(forms)), [numbers[value] for value in words]].tolist()
+        ends = accumulate(map(len, sentences), initial=0)
+        return [
+            {name: tuple(values[start:end]) for name, values in of_columns.items()}
             for start, end in pairwise(ends)
         ]
 

@@ -48,6 +48,8 @@ class Running(NamedTuple):
     tags: Tags
     opinion: SecondOpinion | None
     constraints: SentenceConstraints | None
+    tag_probabilities: Mapping[str, Sequence[float]]
+    """Those of the tags of all words, by column, before they are calibrated; empty unless requested."""
 
 
 class Encoded(NamedTuple):
@@ -90,7 +92,11 @@ class Encoding:
                 opinion.among(constraint.possible_heads()) if opinion and constraint else opinion
                 for opinion, constraint in zip(opinions_of(), constraints, strict=True)
             ]
-        return Encoded(words, list(map(Running, requests, tags, found, constraints)))
+        probabilities: Sequence[Mapping[str, Sequence[float]]] = [{}] * len(requests)
+        if any(request.options.probabilities for request in requests):
+            sentences = [request.sentence for request in requests]
+            probabilities = self._choose_tags.probabilities(tag_scores, sentences, tags)
+        return Encoded(words, list(map(Running, requests, tags, found, constraints, probabilities)))
 
 
 class HostRunner:

@@ -103,6 +103,15 @@ class AnsweredAlternative(BaseModel):
     probability: float = Field(description="The probability of the head, by the scorer of arcs alone")
 
 
+class TagProbabilities(BaseModel):
+    """The probabilities of predicted tags, features and lemmas; 1 where another value was given."""
+
+    upos: list[float] | None = None
+    xpos: list[float] | None = None
+    feats: list[float] | None = None
+    lemmas: list[float] | None = None
+
+
 class AnsweredSentence(BaseModel):
     """A sentence and its tree. Word 1 is the first word, head 0 is the root. Unknown fields are left out."""
 
@@ -120,6 +129,7 @@ class AnsweredSentence(BaseModel):
     heads: list[int]
     labels: list[str]
     probabilities: list[float] | None = None
+    tag_probabilities: TagProbabilities | None = None
     alternatives: list[list[AnsweredAlternative]] | None = Field(
         None,
         description="The most probable heads of each word; none if the sentence is too long for the scorer",

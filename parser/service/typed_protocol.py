@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,6 +39,7 @@ from parser.service.typed_messages import (
     ParseAnswer,
     ParseRequest,
     Problem,
+    TagProbabilities,
 )
 from parser.treebank.sentence import Sentence
 
@@ -246,6 +247,7 @@ def _json(parsed: ParsedSentence) -> str:
         heads=list(tree.heads),
         labels=list(tree.labels),
         probabilities=_listed(tree.probabilities),
+        tag_probabilities=_of_tags(tree.tag_probabilities),
         alternatives=[
             [AnsweredAlternative.model_construct(**arc._asdict()) for arc in of_word]
             for of_word in parsed.tree.alternatives
@@ -254,6 +256,12 @@ def _json(parsed: ParsedSentence) -> str:
         violations=list(tree.violations) or None,
     )
     return answered.model_dump_json(exclude_none=True)
+
+
+def _of_tags(columns: Mapping[str, Sequence[float]] | None) -> TagProbabilities | None:
+    if not columns:
+        return None
+    return TagProbabilities(**{name: list(column) for name, column in columns.items()})
 
 
 def _listed(column: Sequence[Value] | None) -> list[Value] | None:

@@ -269,8 +269,8 @@ def _best_on_dev(
             model = set_bonus(model, ARC_BONUS_WITHOUT_DEV, folder)
     if model.vocabulary.analyses.combinations and dev:
         model, best = fit_analyses(model, dev, folder)
-    if config.parser.calibration is None and dev:
-        fit_calibration(model, dev, folder)
+    if dev:
+        fit_calibration(model, dev, folder, config.parser.calibration)
     return best
 
 

@@ -32,7 +32,9 @@ VIOLATION = "Violation"
 """Key in MISC: the constraints that a word violates."""
 ALTERNATIVES = "Alternatives"
 """Key in MISC: heads that a word may have."""
-MARKS = ARC_PROBABILITY, VIOLATION, ALTERNATIVES
+TAG_PROBABILITIES = {name: f"{name.title()}Probability" for name in ("upos", "xpos", "feats", "lemma")}
+"""Keys in MISC by predicted column: how probable the value of the column is."""
+MARKS = ARC_PROBABILITY, *TAG_PROBABILITIES.values(), VIOLATION, ALTERNATIVES
 BLANK_COLUMNS = "\t".join([BLANK] * (MISC - LEMMA))
 """The columns between FORM and MISC if nothing but the form is known."""
 PROBABILITY = re.compile(rf"{ARC_PROBABILITY}=([01]\.[0-9]+)")
@@ -141,6 +143,23 @@ def with_tags(
 def with_probabilities(sentence: Sentence, probabilities: Sequence[float]) -> Sentence:
     """The sentence with `ArcProbability=...` in MISC. Raises ValueError like `with_miscellaneous`."""
     return with_miscellaneous(sentence, ARC_PROBABILITY, [f"{each:.4f}" for each in probabilities])
+
+
+def with_tag_probabilities(
+    sentence: Sentence, tags: Mapping[str, Sequence[str]], probabilities: Mapping[str, Sequence[float]]
+) -> Sentence:
+    """The sentence with `UposProbability=...` and the like in MISC, for values that are in its lines.
+
+    tags, probabilities: of predicted values, by column. Raises ValueError like `with_miscellaneous`.
+    """
+    for column, of_words in probabilities.items():
+        index = WORD_COLUMNS[column].index
+        values = [
+            f"{each:.4f}" if sentence.lines[line].rstrip("\r\n").split("\t")[index] == tag else ""
+            for line, tag, each in zip(sentence.word_lines, tags[column], of_words, strict=True)
+        ]
+        sentence = with_miscellaneous(sentence, TAG_PROBABILITIES[column], values)
+    return sentence
 
 
 def with_miscellaneous(sentence: Sentence, key: str, values: Sequence[str]) -> Sentence:
