@@ -350,7 +350,7 @@ class Parser:
 
     def _options(self, probabilities: bool, constraints: Constraints, trees: int = 1) -> ParseOptions:
         """Given heads and labels are kept. Raises ValueError for what the model cannot do."""
-        values = vars(constraints) | {"keep": "given"}
+        values = constraints.options | {"keep": "given"}
         options = ParseOptions(probabilities=probabilities, trees=trees, **values)
         self._constraints.refuse_unable(options, constraints.keep is not None)
         return options

@@ -103,7 +103,7 @@ class SpacyComponent(Pipe):
         choose_device(settings.device)  # which refuses what is not there
         self.name, self._settings = name, settings
         self.scorer = parser_score
-        self._options = ParseOptions(**vars(Constraints(settings.keep)))
+        self._options = ParseOptions(**Constraints(settings.keep).options)
         self._loaded: LoadedModel | None = None
         self._missing = "it has no model: give add_pipe the config {'model': MODEL}"
         if model is not None:

@@ -100,7 +100,7 @@ class ParseRequest(TypedDict, total=False):
     not_root: list[str]
     """UPOS tags of words that are not the root if another word can be."""
     constraints: Literal["learned", "none"]
-    """learned: trees have nothing that those of train never have."""
+    """learned: trees that have what those of train never have are changed, where possible."""
 
 
 class Problem(TypedDict, total=False):

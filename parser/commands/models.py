@@ -75,7 +75,7 @@ def pack_model(options: argparse.Namespace) -> None:
     paths = (options.model, *options.ensemble)
     folder = real_path(options.model)
     output = options.output or folder.with_name(folder.name + SUFFIX)
-    refuse_to_overwrite(output, paths)
+    refuse_to_overwrite(output, (*paths, *filter(None, (options.learn_from, options.dev))))
     pack(_contents(options), output)
     say(f"{output}: {output.stat().st_size:,} bytes")
 
@@ -168,11 +168,11 @@ def _learned(model: Model, train: str, dev: str | None) -> dict[str, str]:
     trees, held_out = whole_trees(TreebankSettings(train=train, dev=None)), read_treebank(dev) if dev else []
     constraints = learned_constraints(trees, held_out)
     files = {CONSTRAINTS: constraints.as_json()}
-    has_graphs, why = has_enhanced(trees)
-    if has_graphs:
+    if has_enhanced(trees, train):
         files[ENHANCED] = learned_transducer(trees, train).as_json()
     else:
-        say(f"{train}: {why}")
+        stay = "; those of the model stay" if model.transducer else ""
+        say(f"{train}: DEPS has nothing but trees, so no enhanced dependencies are learned{stay}")
     if held_out:
         _, calibrations = calibrations_on(replace(model, constraints=constraints), held_out)
         files[CALIBRATIONS_FILE] = calibrations_as_json(calibrations)

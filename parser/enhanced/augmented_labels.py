@@ -25,6 +25,8 @@ FOLLOWING = "following"
 """The kind of a candidate from a conjunct that follows."""
 LEAST_SHARE = 0.005
 """Of all augmented labels: relations that give fewer, and features that do, are no sources."""
+MOST_FOLLOWING = 8
+"""Most coordinators of later conjuncts that are candidates."""
 MOST_KEPT = 65_536
 """Most situations of which the choice is kept."""
 
@@ -90,6 +92,8 @@ class LabelAugmenter:
                 own.append((tree.labels[child], lemma, form))
         if tree.labels[word] == label and tree.heads[word] != ROOT:
             for other in tree.children[tree.heads[word]]:
+                if len(following) >= MOST_FOLLOWING:
+                    break
                 if other > word and tree.labels[other] == label:
                     following += [
                         tree.expression(child, tree.lemmas)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from parser.enhanced.augmented_labels import LabelAugmenter
 from parser.enhanced.graph import Edge, augmentation, beside_tree
 from parser.enhanced.log_linear import Choice, best, fitted
-from parser.enhanced.tree import ROOT, AnnotatedTree
+from parser.enhanced.tree import LONGEST_KEPT, ROOT, AnnotatedTree
 from parser.treebank.sentence import BLANK
 
 LONGEST_PATH = 4
@@ -130,9 +130,11 @@ class EdgeFinder:
         for word, columns in enumerate(zip(tree.labels, tree.feats, strict=True)):
             may_leave = known.get(columns)
             if may_leave is None:
+                may_leave = word != ROOT and _kind(tree, word) in self.leaving
                 if len(known) >= MOST_KEPT:
                     known.clear()
-                may_leave = known[columns] = word != ROOT and _kind(tree, word) in self.leaving
+                if len(columns[1]) <= LONGEST_KEPT:
+                    known[columns] = may_leave
             if may_leave:
                 candidates.append(word)
         weights = self.weights_of_leaving
@@ -332,11 +334,11 @@ def _features_of_leaving(tree: AnnotatedTree, word: int) -> list[list[str]]:
 def _about(tree: AnnotatedTree, path: Path, left_out: set[int]) -> list[str]:
     """What may decide whether there is an edge from the end of a path to its start."""
     word, head = path.start, path.end
-    relations = {tree.labels[child] for child in tree.children[head]}
+    relations = tree.relations[head]
     subject = any(relation.startswith(SUBJECTS) for relation in relations)
     moved = next((tree.labels[each] for each in tree.children[head] if each in left_out), BLANK)
     form, voice = tree.feature(head, "VerbForm"), tree.feature(head, "Voice")
-    own = sorted({tree.labels[child] for child in tree.children[word]}.intersection(ABOUT_SENTENCE))
+    own = sorted(tree.relations[word].intersection(ABOUT_SENTENCE))
     about = [
         "",
         f"word {tree.upos[word]}",
@@ -348,7 +350,7 @@ def _about(tree: AnnotatedTree, path: Path, left_out: set[int]) -> list[str]:
         f"with {'+'.join(own)}",
     ]
     for number, each in enumerate(path.between):
-        below = {tree.labels[child] for child in tree.children[each]}
+        below = tree.relations[each]
         about.append(f"lemma {number} {tree.lemmas[each]}")
         about.append(f"objects {number} {'obj' in below} {'iobj' in below} {tree.feature(each, 'Voice')}")
     return about

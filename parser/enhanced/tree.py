@@ -9,6 +9,8 @@ from functools import cached_property, lru_cache
 from parser.treebank.sentence import BLANK, Sentence
 
 ROOT = 0
+LONGEST_KEPT = 200
+"""Longest FEATS that are kept in memory with their values."""
 FIXED = "fixed"
 """The label of the other words of a fixed expression, such as `because of`."""
 
@@ -58,6 +60,11 @@ class AnnotatedTree:
             children[self.heads[word]].append(word)
         return children
 
+    @cached_property
+    def relations(self) -> list[set[str]]:
+        """The labels of the dependents of ROOT and of each word."""
+        return [{self.labels[child] for child in children} for children in self.children]
+
     def ancestors(self, word: int) -> Iterator[int]:
         """The word itself, its head, and so on, without ROOT."""
         while word != ROOT:
@@ -66,7 +73,8 @@ class AnnotatedTree:
 
     def feature(self, word: int, name: str) -> str:
         """The value of a feature; empty if the word has none."""
-        return _value(self.feats[word], name)
+        feats = self.feats[word]
+        return (_value if len(feats) <= LONGEST_KEPT else _value.__wrapped__)(feats, name)
 
     def expression(self, word: int, column: Sequence[str]) -> str:
         """The word and those that are fixed to it, joined by `_`, in a column such as `lemmas`."""

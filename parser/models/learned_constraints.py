@@ -24,8 +24,10 @@ gold trees that training has not seen break constraints."""
 LEAST_WITH_VALUE = 100
 """How many words with a label must have the same value of a column for all words with it to get it."""
 COLUMNS_OF_VALUES = "upos", "xpos", "feats", "lemma"
-MOST_KNOWN = 65_536
-"""Most arcs and lists of dependents for which it is kept which constraints they break."""
+LEAST_FILLED = 0.05
+"""Columns in which fewer words have a value were not annotated."""
+MOST_KNOWN, MOST_DEPENDENTS = 65_536, 16
+"""Most arcs and lists of dependents for which it is kept what they break, and the longest lists."""
 SETS = "tags", "parents", "siblings", "following", "preceding"
 OF_ONE_WORD = "fixed", "goeswith"
 """The labels of the other words of a fixed expression, and of the other parts of a word. The UPOS of the
@@ -138,8 +140,10 @@ class LearnedConstraints:
                 own = *[labels[child] for child in children], ""
                 number = known.get(own)
                 if number is None:
-                    pairs = (_ordered(one, other) for one, other in combinations(own, 2))
-                    number = known[own] = sum(pair in self.siblings for pair in pairs)
+                    pairs = {_ordered(one, other) for one, other in combinations(own, 2)}
+                    number = len(pairs & self.siblings)
+                    if len(own) <= MOST_DEPENDENTS:
+                        known[own] = number
                 if number:
                     return False
         return True
@@ -217,6 +221,8 @@ class _Seen:
         self.before = Counter[str]()
         """How often words with each label precede their heads."""
 
+        self.filled = Counter[str]()
+        """How many words have a value in each column."""
         self.values: dict[tuple[str, str], set[str]] = {}
         """By label and column; of two or more values, only two."""
 
@@ -239,6 +245,7 @@ class _Seen:
             self.labels[label] += 1
         for column in COLUMNS_OF_VALUES:
             for label, value in zip(sentence.labels, sentence.column(column), strict=True):
+                self.filled[column] += value != BLANK
                 values = self.values.setdefault((label, column), set())
                 if len(values) < 2:
                     values.add(value)
@@ -266,8 +273,10 @@ class _Seen:
 
     def _only_values(self) -> dict[str, dict[str, str]]:
         only: dict[str, dict[str, str]] = {}
+        least = LEAST_FILLED * self.labels.total()
+        known = {column for column, count in self.filled.items() if count >= least}
         for (label, column), values in self.values.items():
-            if len(values) == 1 and self.labels[label] >= LEAST_WITH_VALUE:
+            if column in known and len(values) == 1 and self.labels[label] >= LEAST_WITH_VALUE:
                 only.setdefault(label, {})[column] = next(iter(values))
         return only
 

@@ -338,10 +338,11 @@ class Engine:
             probabilities = probabilities and running.constraints.with_certain(probabilities)
         as_tuple = None if probabilities is None else tuple(probabilities)
         tags = running.tags
-        if self._model.constraints and running.request.options.constraints == "learned":
+        options = running.request.options
+        if self._model.constraints and options.constraints == "learned" and options.trees == 1:
             tags = self._model.constraints.with_values(tags, labels)
         tag_probabilities: Mapping[str, tuple[float, ...]] = {}
-        if running.request.options.probabilities:
+        if options.probabilities:
             tag_probabilities = self._of_tags(running, tags)
         graph = None
         if transducer := self._model.transducer:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from parser.system.console import quoted
 
@@ -88,9 +88,10 @@ class ParseOptions:
     constraints: LearnedOrNone = field(
         default="learned",
         metadata=_told(
-            "learned: trees have nothing that those of train never have",
+            "learned: trees that have what those of train never have are changed, where possible",
             "learned: a tree that has what those of train never have, such as two subjects of one head, is "
-            "changed, if the model has learned that (default: %(default)s)",
+            "changed where possible, if the model has learned that; several trees stay (default: "
+            "%(default)s)",
         ),
     )
 
@@ -127,7 +128,8 @@ class Constraints:
     non_projective: NonProjective = "refuse"
     at_most_one: tuple[str, ...] = ()
     not_root: tuple[str, ...] = ()
-    constraints: LearnedOrNone = "learned"
+    learned: bool = True
+    """Whether trees that break constraints which the model has learned from train are changed."""
 
     def __post_init__(self) -> None:
         """Raises ValueError for unknown values, and for a string instead of several strings, because its
@@ -136,14 +138,20 @@ class Constraints:
             raise ValueError(f"keep is {self.keep!r}; it should be 'given' or None")
         if self.non_projective not in get_args(NonProjective):
             raise ValueError(f"non_projective is {self.non_projective!r}; it should be 'given' or 'refuse'")
-        if self.constraints not in get_args(LearnedOrNone):
-            raise ValueError(f"constraints is {self.constraints!r}; it should be 'learned' or 'none'")
+        if not isinstance(self.learned, bool):
+            raise ValueError(f"learned is {self.learned!r}; it should be True or False")
         for name, values in (("at_most_one", self.at_most_one), ("not_root", self.not_root)):
             if isinstance(values, str):
                 raise ValueError(f"{name}: {quoted(values)} is one string; give a tuple: ({quoted(values)},)")
             if not isinstance(values, Iterable) or not all(isinstance(value, str) for value in values):
                 raise ValueError(f"{name} is {values!r}; it should be a tuple of strings")
             object.__setattr__(self, name, tuple(values))  # of a list, which has no hash
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """As options of a parse."""
+        values = vars(self).copy()
+        return values | {"constraints": "learned" if values.pop("learned") else "none"}
 
 
 UNCONSTRAINED = Constraints()

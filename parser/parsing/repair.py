@@ -22,6 +22,9 @@ from parser.treebank.sentence import MARK
 
 MOST_HEADS, MOST_ARCS = 4, 40
 """The most probable heads of a word, and arcs to it with labels, that are tried."""
+MOST_CHANGES, MOST_WORDS = 32, 16
+"""Of a tree, and the words whose arcs are compared for each change: a tree with more broken constraints is
+not worth the time, in which other sentences wait."""
 
 
 class Change(NamedTuple):
@@ -30,6 +33,8 @@ class Change(NamedTuple):
     word: int
     head: int
     label: int
+    probability: float
+    """That of the new arc and its label, by the scorers."""
 
 
 @dataclass(frozen=True)
@@ -57,25 +62,22 @@ class TreeRepair:
         tree = ConstrainedTree.of(arcs.heads, [self.strings[label] for label in arcs.labels], upos)
         left = {*given}
         labels = list(arcs.labels)
-        for _ in arcs.heads:  # so that it ends even where a change breaks what the next one mends
-            words = [word for word in self.constraints.broken(tree) if word not in left]
+        probabilities = list(arcs.probabilities)
+        for _ in range(MOST_CHANGES):
+            words = [word for word in self.constraints.broken(tree) if word not in left][:MOST_WORDS]
             if not words:
                 break
             changes = {word: self._best_change(opinion, tree, word) for word in words}
             left.update(word for word, change in changes.items() if change is None)
             if found := [change for change in changes.values() if change]:
-                _, word, head, label = min(found)
+                _, word, head, label, probability = min(found)
                 tree.attach(word, head, self.strings[label])
                 labels[word - 1] = label
+                if probabilities:
+                    probabilities[word - 1] = (1 - arcs.probabilities[word - 1] + probability) / 2
         heads = tree.heads[1:]
         if heads == arcs.heads and labels == arcs.labels:
             return arcs
-        probabilities = [
-            old if head == old_head else float((1 - old + np.exp(logs[head])) / 2)
-            for old, head, old_head, logs in zip(
-                arcs.probabilities, heads, arcs.heads, opinion.log_probabilities, strict=False
-            )
-        ]
         return arcs._replace(heads=heads, labels=labels, probabilities=probabilities)
 
     def _best_change(self, opinion: SecondOpinion, tree: ConstrainedTree, word: int) -> Change | None:
@@ -101,5 +103,7 @@ class TreeRepair:
             if not label or not np.isfinite(scores[row, column]) or (row and tree.crosses(word, heads[row])):
                 continue
             if self.constraints.conflicts(tree, word, heads[row], label) < before:
-                return Change(float(present - scores[row, column]), word, heads[row], numbers[column])
+                score = float(scores[row, column])
+                probability = float(np.exp(score - (0 if row else self.reparser.bonus)))
+                return Change(float(present) - score, word, heads[row], numbers[column], probability)
         return None

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from parser.config.data_folder import data_path
-from parser.enhanced.graph import given_edges
+from parser.enhanced.graph import Edge, given_edges
 from parser.enhanced.transducer import Transducer
-from parser.models.learned_constraints import LearnedConstraints
-from parser.system.console import say
+from parser.models.learned_constraints import SETS, LearnedConstraints
+from parser.system.console import counted, say
 from parser.training.trees import TreebankSettings, read_training_file
 from parser.treebank.conllu import stream_sentences
 from parser.treebank.sentence import BLANK, NO_HEAD, Sentence
@@ -31,7 +31,7 @@ def refuse_without_graphs(settings: TreebankSettings) -> None:
     files = [data_path(path) for path in settings.train_files]
     with_deps = 0
     for path in files:
-        with_deps += sum(_has_edges(sentence, path) for sentence in stream_sentences(path, tree=False))
+        with_deps += sum(any(_edges(sentence, path)) for sentence in stream_sentences(path, tree=False))
     if not with_deps:
         raise ValueError(
             f"{', '.join(files)}: no word has a value in DEPS, from which {SETTING} could learn; "
@@ -55,12 +55,15 @@ def whole_trees(settings: TreebankSettings) -> list[Sentence]:
 
 def learned_constraints(trees: Sequence[Sentence], dev: Sequence[Sentence]) -> LearnedConstraints:
     """Those of train that no tree of dev breaks."""
-    return LearnedConstraints.learned(trees).without_broken(dev)
+    learned = LearnedConstraints.learned(trees).without_broken(dev)
+    pairs, orders = (sum(len(getattr(learned, name)) for name in names) for names in (SETS[:3], SETS[3:]))
+    say(f"constraints learned: {pairs:,} pairs, and the order of {counted(orders, 'label')}")
+    return learned
 
 
 def learned_transducer(trees: Sequence[Sentence], name: str) -> Transducer:
     """name: of the file or files, for messages. Raises ValueError if the trees have no DEPS."""
-    learned = Transducer.learned([tree for tree in trees if _has_edges(tree, name)])
+    learned = Transducer.learned([tree for tree in trees if any(_edges(tree, name))])
     if learned is None:
         raise ValueError(f"{name}: no word has a value in DEPS")
     patterns, labels = len(learned.finder.labels), len(learned.augmenter.counts)
@@ -68,26 +71,21 @@ def learned_transducer(trees: Sequence[Sentence], name: str) -> Transducer:
     return learned
 
 
-def has_enhanced(train: Sequence[Sentence]) -> tuple[bool, str]:
-    """Whether DEPS has more than trees, from which enhanced dependencies can be learned; and the choice."""
+def has_enhanced(trees: Sequence[Sentence], name: str) -> bool:
+    """Whether DEPS has more than trees, from which enhanced dependencies can be learned.
+
+    name: of the file or files, for messages. Raises ValueError for a value that cannot be read.
+    """
     words = more = 0
-    try:
-        for sentence in train:
-            for edges, head, label in zip(
-                given_edges(sentence), sentence.heads, sentence.labels, strict=True
-            ):
-                words += 1
-                more += bool(edges) and edges != [(str(head), label)]
-    except ValueError as error:
-        return False, f"no enhanced dependencies: {error}"
-    if more < LEAST_ENHANCED * words:
-        return False, "no enhanced dependencies: DEPS has none, or only those of the tree"
-    return True, "enhanced dependencies are learned from DEPS"
+    for tree in trees:
+        for edges, head, label in zip(_edges(tree, name), tree.heads, tree.labels, strict=True):
+            words += 1
+            more += bool(edges) and edges != [(str(head), label)]
+    return words > 0 and more >= LEAST_ENHANCED * words
 
 
-def _has_edges(sentence: Sentence, path: str) -> bool:
-    """Raises ValueError, which names the file, for a value that cannot be read."""
+def _edges(sentence: Sentence, name: str) -> list[list[Edge]]:
     try:
-        return any(given_edges(sentence))
+        return given_edges(sentence)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{name}: {error}") from None

@@ -150,10 +150,14 @@ def found_row(treebank: UDTreebank, config: Config, folder: Path) -> FoundTreeba
     of_columns, why = _columns(config, train)
     changes |= of_columns
     choices += why
-    has_graphs, why_enhanced = has_enhanced(train)
+    try:
+        has_graphs = has_enhanced(train, first.name)
+        told = "are learned from DEPS" if has_graphs else "are not learned: DEPS has nothing but trees"
+    except ValueError as error:
+        has_graphs, told = False, f"are not learned: {error}"
     if has_graphs != config.parser.enhanced:
         changes["parser.enhanced"] = has_graphs
-        choices.append(why_enhanced)
+        choices.append(f"enhanced dependencies {told}")
     if config.tokenizer and config.tokenizer.is_trained and not any(map(has_text, train)):
         changes["tokenizer"] = None
         choices.append(f"no tokenizer: train has neither `# text` nor `{NO_SPACE}`")

@@ -689,8 +689,8 @@ def enhanced() -> str:
 def constraints() -> str:
     """LAS, and errors in trees of raw text, without and with learned constraints."""
     [row] = printed_rows("measure_constraints.py")
-    las = {way: value for way, value in matches(r"(\w+): LAS ([\d.]+), .*", row["printed"])}
-    lines = [("LAS of gold words", las["none"], las["learned"])]
+    (_, before), (_, after) = matches(r"(none|learned): LAS ([\d.]+), .*", row["printed"])
+    lines = [("LAS of gold words", before, after)]
     pattern = r"(.*?)\..*, (\w+): (\d+) errors in ([\d,]+) sentences.*"
     errors = {
         (text, way): (count, sentences) for text, way, count, sentences in matches(pattern, row["printed"])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from models.test_learned_constraints import CONSTRAINTS, LABELS, TAGS
 from parsing.test_reparsing import MODEL, SENTENCES
-from plain_parser import is_projective, is_tree, projective_trees
+from plain_parser import is_projective, is_tree, projective_trees, sentence
 
 from parser import Constraints
 from parser.api.parser import Parser
@@ -19,7 +19,7 @@ from parser.models.loading import ModelChoice, load_models
 from parser.parsing.engine import parse
 from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import Arcs
-from parser.parsing.repair import TreeRepair
+from parser.parsing.repair import MOST_CHANGES, MOST_WORDS, TreeRepair
 from parser.parsing.reparsing import with_bonus
 from parser.runtime.arcs import SecondOpinion
 from parser.treebank.conllu import read_treebank
@@ -138,10 +138,10 @@ def test_parsers_repair_their_trees_unless_they_should_not():
     assert all(is_tree(tree.heads) for tree in repaired)
     parser = Parser(CONSTRAINED)
     words = [list(one.forms) for one in SENTENCES]
-    free = [tree.heads for tree in parser.parse_all(words, constraints=Constraints(constraints="none"))]
+    free = [tree.heads for tree in parser.parse_all(words, constraints=Constraints(learned=False))]
     assert free == [tree.heads for tree in as_ever]
-    with pytest.raises(ValueError, match="constraints is 'some'; it should be 'learned' or 'none'"):
-        Constraints(constraints="some")
+    with pytest.raises(ValueError, match="learned is 'none'; it should be True or False"):
+        Constraints(learned="none")
 
 
 def test_given_arcs_stay_where_they_break_constraints():
@@ -151,6 +151,16 @@ def test_given_arcs_stay_where_they_break_constraints():
     )
     [tree] = parse(CONSTRAINED, [given], options=ParseOptions(keep="given"))
     assert (tree.heads[0], tree.labels[0]) == (2, odd.labels[1])
+
+
+def test_a_long_sentence_with_many_broken_constraints_takes_little_more_time(monkeypatch):
+    """Counted in the arcs that are compared, as clocks are not reliable."""
+    changes = []
+    best = TreeRepair._best_change
+    monkeypatch.setattr(TreeRepair, "_best_change", lambda *args: changes.append(args) or best(*args))
+    [tree] = parse(CONSTRAINED, [sentence([0, *range(1, 300)], forms=["is"] * 300)])
+    assert is_tree(tree.heads)
+    assert MOST_WORDS < len(changes) <= MOST_CHANGES * MOST_WORDS
 
 
 def test_models_keep_constraints(tmp_path, capsys):

@@ -92,7 +92,14 @@ def test_a_package_can_get_them(config, tmp_path, capsys):
     capsys.readouterr()
     without = tmp_path / "c.stackparser"
     assert main(["pack", str(packed), "--learn-from", str(bare), "-o", str(without)]) == 0
-    assert "bare.conllu: no enhanced dependencies: DEPS has none" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "bare.conllu: DEPS has nothing but trees, so no enhanced dependencies are learned\n" in told
+    assert "constraints learned: 0 pairs" in told
+    bare.write_text(bare.read_text().replace("root\t_", "root\t9:root"))
+    assert main(["pack", str(packed), "--learn-from", str(bare), "-o", str(without)]) == 2
+    assert "bare.conllu: line 1: DEPS: there is no word 9" in capsys.readouterr().err
+    assert main(["pack", str(packed), "--learn-from", str(treebank), "-o", str(treebank)]) == 2
+    assert treebank.read_text().startswith(("#", "1\t"))
     assert load_models(ModelChoice((without,))).transducer is None
 
 

@@ -184,9 +184,14 @@ def test_what_can_not_be_trained(tmp_path, files, message):
     ("deps", "wanted", "choice"),
     [
         ("{head}:{label}|0:ref", False, "enhanced dependencies are learned from DEPS"),
-        ("{head}:{label}", True, "no enhanced dependencies: DEPS has none, or only those of the tree"),
-        ("_", True, "no enhanced dependencies: DEPS has none, or only those of the tree"),
-        ("99:ref", True, "no enhanced dependencies: line 3: DEPS: there is no word 99"),
+        ("{head}:{label}", True, "enhanced dependencies are not learned: DEPS has nothing but trees"),
+        ("_", True, "enhanced dependencies are not learned: DEPS has nothing but trees"),
+        (
+            "99:ref",
+            True,
+            "enhanced dependencies are not learned: toy_tiny-ud-train.conllu: line 3: DEPS: there is no word "
+            "99",
+        ),
     ],
 )
 def test_enhanced_dependencies_are_learned_where_train_has_them(tmp_path, deps, wanted, choice):

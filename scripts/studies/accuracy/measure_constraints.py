@@ -48,7 +48,8 @@ def main() -> None:
     parser = load(options.model)
     for name, text in texts.items():
         for way in WAYS:
-            trees = parser.parse_text(text, constraints=Constraints(constraints=way))[: options.sentences]
+            constraints = Constraints(learned=way == "learned")
+            trees = parser.parse_text(text, constraints=constraints)[: options.sentences]
             found = errors("".join(tree.to_conllu() for tree in trees))
             most = ", ".join(f"{count} {check}" for check, count in found.most_common(3))
             print(f"{name}, {way}: {found.total()} errors in {len(trees):,} sentences: {most}")
