@@ -10,7 +10,7 @@ from plain_parser import sentence
 
 from parser.parsing.predicted_tags import SeenAnalyses, TagChoice
 from parser.treebank.analyses import NO_VALUE, Analyses
-from parser.treebank.lemma_rules import lemma_rule
+from parser.treebank.lemma_rules import lemma_of, lemma_rule
 from parser.treebank.vocabulary import Lexicon, Vocabulary
 
 COLUMNS = ["upos", "xpos", "feats", "lemma"], ["upos", "lemma"], ["feats", "lemma"], ["xpos"]
@@ -129,6 +129,31 @@ def test_lemmas_that_the_treebank_does_not_have_are_not_learnt():
         [tags] = TagChoice([vocabulary])([scores], [sentence([0], forms=[form])])
         assert (tags["upos"], tags["feats"]) == (("NOUN",), (features,))
         assert tags["lemma"] != ("_",)
+
+
+@given(st.integers(0, 2**32))
+def test_probabilities_are_those_of_the_chosen_values(seed):
+    """Rules that make the same lemma add up. Of two models, probabilities are means."""
+    random = np.random.default_rng(seed)
+    vocabulary = Vocabulary.build(TRAIN, ["form"], predicted=["upos", "feats", "lemma"])
+    of_models = [
+        {name: random.normal(size=(2, len(lexicon))) for name, lexicon in vocabulary.predicted.items()}
+        for _ in range(2)
+    ]
+    sentences = [sentence([0], forms=["saw"]), sentence([0], forms=["Seen"])]
+    for scores in (of_models[:1], of_models):
+        choice = TagChoice([vocabulary] * len(scores))
+        chosen = choice(scores, sentences)
+        for word, (tags, found) in enumerate(
+            zip(chosen, choice.probabilities(scores, sentences, chosen), strict=True)
+        ):
+            for name, lexicon in vocabulary.predicted.items():
+                of_values = [np.exp(each[name][word, 1:]) for each in scores]  # without the unknown value
+                shares = np.mean([each / each.sum() for each in of_values], axis=0)
+                [form], [value] = sentences[word].forms, tags[name]
+                right = [lemma_of(form, one) if name == "lemma" else one for one in lexicon.strings]
+                wanted = sum(share for share, one in zip(shares, right, strict=True) if one == value)
+                assert found[name] == pytest.approx((wanted,), abs=1e-5)
 
 
 def test_a_treebank_without_lemmas_has_none_to_predict():
