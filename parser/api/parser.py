@@ -25,7 +25,7 @@ from parser.parsing import BATCH_SIZE, refuse_count
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.engine import Engine, ProcessEngine
 from parser.parsing.engine_thread import EngineThread
-from parser.parsing.options import UNCONSTRAINED, Constraints, ParseOptions
+from parser.parsing.options import UNCONSTRAINED, Constraints, ParseOptions, as_options
 from parser.parsing.parsed_tree import Alternative, ParsedTree
 from parser.parsing.reparsing import MAX_WORDS, refuse_without_scorer
 from parser.parsing.scheduler import READ_AHEAD
@@ -350,7 +350,7 @@ class Parser:
 
     def _options(self, probabilities: bool, constraints: Constraints, trees: int = 1) -> ParseOptions:
         """Given heads and labels are kept. Raises ValueError for what the model cannot do."""
-        values = constraints.options | {"keep": "given"}
+        values = as_options(constraints) | {"keep": "given"}
         options = ParseOptions(probabilities=probabilities, trees=trees, **values)
         self._constraints.refuse_unable(options, constraints.keep is not None)
         return options

@@ -30,7 +30,7 @@ from parser.models.named_models import find_model
 from parser.parsing import BATCH_SIZE, refuse_count
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.engine import ProcessEngine
-from parser.parsing.options import Constraints, ParseOptions
+from parser.parsing.options import Constraints, ParseOptions, as_options
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.scheduler import READ_AHEAD
 from parser.system.device_choice import choose_device
@@ -103,7 +103,7 @@ class SpacyComponent(Pipe):
         choose_device(settings.device)  # which refuses what is not there
         self.name, self._settings = name, settings
         self.scorer = parser_score
-        self._options = ParseOptions(**Constraints(settings.keep).options)
+        self._options = ParseOptions(**as_options(Constraints(settings.keep)))
         self._loaded: LoadedModel | None = None
         self._missing = "it has no model: give add_pipe the config {'model': MODEL}"
         if model is not None:

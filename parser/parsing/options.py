@@ -147,11 +147,11 @@ class Constraints:
                 raise ValueError(f"{name} is {values!r}; it should be a tuple of strings")
             object.__setattr__(self, name, tuple(values))  # of a list, which has no hash
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """As options of a parse."""
-        values = vars(self).copy()
-        return values | {"constraints": "learned" if values.pop("learned") else "none"}
-
 
 UNCONSTRAINED = Constraints()
+
+
+def as_options(constraints: Constraints) -> dict[str, Any]:
+    """The fields of `ParseOptions` with these constraints."""
+    values = dict(vars(constraints))
+    return values | {"constraints": "learned" if values.pop("learned") else "none"}

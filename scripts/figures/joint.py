@@ -31,6 +31,7 @@ WITH_SEEDS = *SMALL, "French Sequoia"
 """Treebanks on which `ud-any` was trained with three seeds."""
 TAUGHT = "30 epochs, with a third of the silver trees and "
 SCORERS = "measure_arc_scorer.py runs/tables/arcs/"
+CALIBRATION = r"calibration error ([\d.]+), Brier score ([\d.]+), area of errors ([\d.]+)"
 CALIBRATED = {
     "`ud-any`, one seed": "ud-any",
     "`ud-fast`, three seeds": "/weight-",
@@ -107,10 +108,9 @@ def right_to_left() -> str:
 def calibrations() -> str:
     """Measures of calibration on the test set, as the study printed them: means over each parser's seeds."""
     measures: dict[str, dict[str, list[tuple[float, ...]]]] = {name: {} for name in CALIBRATED}
-    pattern = r"(\w+): calibration error ([\d.]+), Brier score ([\d.]+), area of errors ([\d.]+)"
     name = ""
-    for line in printed("measure_calibration"):
-        if match := re.fullmatch(pattern, line):
+    for line in printed("measure_calibration.py runs/"):
+        if match := re.fullmatch(rf"(\w+): {CALIBRATION}", line):
             kind, *numbers = match.groups()
             measures[name].setdefault(kind, []).append(tuple(map(float, numbers)))
         else:
@@ -123,6 +123,18 @@ def calibrations() -> str:
             for parser, of_kinds in measures.items()
             for kind, title in kinds.items()
         ),
+    )
+
+
+def tag_calibrations() -> str:
+    """Measures of calibration of predicted columns on the test set."""
+    pattern = rf"(\w+), (none|beta): {CALIBRATION}"
+    lines = matches(pattern, printed("measure_calibration.py english-ewt"))
+    found = grouped((column, numbers) for column, _, *numbers in lines)
+    titles = {"upos": "UPOS", "xpos": "XPOS", "feats": "UFeats", "lemma": "lemmas"}
+    return table(
+        ("", "calibration error before", "calibration error", "Brier score", "area of errors"),
+        ((titles[column], before[0], *after) for column, (before, after) in found.items()),
     )
 
 
@@ -249,6 +261,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     ),
     "best-trees": best_trees,
     "calibrations": calibrations,
+    "tag-calibrations": tag_calibrations,
     "crossing-trees": partial(
         printed_means,
         ("trees of", "dev UAS", "dev LAS", "crossing arcs with the right head"),
