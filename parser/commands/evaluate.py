@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -19,7 +20,7 @@ from parser.commands.options import (
     warning_of,
     with_column_warnings,
 )
-from parser.evaluation.calibration import confidence_of
+from parser.evaluation.calibration import confidence_in_column, confidence_of
 from parser.evaluation.errors import find_errors
 from parser.evaluation.evaluate import PartEvaluator, evaluate, evaluate_text
 from parser.evaluation.known import KnownValues
@@ -30,7 +31,7 @@ from parser.evaluation.text_scores import OtherTextError, TextScores
 from parser.models.loading import ModelChoice, load_on
 from parser.models.model import Model, of_treebank
 from parser.pages.comparison_page import Parsed, comparison_page
-from parser.pages.report_page import report_page
+from parser.pages.report_page import ARCS, report_page
 from parser.pages.text_report_page import text_report_page
 from parser.parsing.engine import parse_stream
 from parser.parsing.input_parts import name_of, shared
@@ -98,18 +99,23 @@ def _of_text(options: argparse.Namespace, model: Model) -> TextScores:
 
 def _with_report(options: argparse.Namespace, model: Model, gold: Sequence[Sentence]) -> Scores:
     """Write the report, and return the scores."""
-    parsed = parse_stream(
-        with_calibration(model, None), gold, options.batch_size, ParseOptions(probabilities=True)
-    )
+    uncalibrated = replace(with_calibration(model, None), calibrations={})
+    parsed = parse_stream(uncalibrated, gold, options.batch_size, ParseOptions(probabilities=True))
     trees = [tree for _, tree in parsed]
     errors = find_errors(gold, trees, KnownValues.of(model), not options.no_punct)
 
     def page() -> str:
-        calibration, confidence = Calibration.of(model), confidence_of(gold, trees, not options.no_punct)
-        if calibration.settings is None:
-            confidences = {"not calibrated": confidence}
-        else:
-            confidences = {"before": confidence, "calibrated": confidence.calibrated(calibration)}
+        with_and_without = {ARCS: (confidence_of(gold, trees, not options.no_punct), Calibration.of(model))}
+        for column in trees[0].tag_probabilities if trees else ():
+            calibration = Calibration(model.calibrations.get(column))
+            with_and_without[column] = confidence_in_column(gold, trees, column), calibration
+        confidences = {
+            what: {"before": confidence, "calibrated": confidence.calibrated(calibration)}
+            if calibration.settings
+            else {"not calibrated": confidence}
+            for what, (confidence, calibration) in with_and_without.items()
+            if len(confidence.labels)
+        }
         curves, predicted = curves_of(options.model), model.predicted_columns
         return report_page(_title(options), errors, gold, trees, predicted, curves, confidences)
 

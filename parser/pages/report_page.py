@@ -30,17 +30,18 @@ KINDS_SHOWN, SENTENCES_SHOWN, LABELS_SHOWN = 25, 20, 20
 ARCS_OF_BIN = 50
 """Minimum arcs of a label in each bin: fewer are right or wrong by chance."""
 CONFUSED = {"upos": "UPOS", "xpos": "XPOS", "lemma": "Lemmas"}
+ARCS = "arcs"
 SIZE, MARGIN = 240, 48
 """Size and margin of the diagram in pixels."""
 CONFIDENCE_MEASURES: Mapping[str, tuple[Callable[..., float | None], str]] = {
     "calibration error": (
         calibration_error,
-        "mean distance of probability and share of right arcs, over 15 groups of equally many; 0 is best",
+        "mean distance of probability and the share that is right, over 15 groups of equally many; 0 is best",
     ),
     "Brier score": (brier_score, "mean squared distance of probability and what is so; 0 is best"),
     "area of errors": (
         area_of_errors,
-        "how often a wrong arc is less probable than a right one; 1 is best, 0.5 is chance",
+        "how often a wrong one is less probable than a right one; 1 is best, 0.5 is chance",
     ),
 }
 
@@ -52,12 +53,12 @@ def report_page(
     trees: Sequence[ParsedTree],
     predicted: Collection[str],
     curves: bytes | str,
-    confidences: Mapping[str, Confidence],
+    confidences: Mapping[str, Mapping[str, Confidence]],
 ) -> str:
     """Return the page as an HTML document.
 
     predicted: the columns that the parser predicts. curves: the SVG of the learning curves, or the reason why
-    there are none. confidences: see `_confidence_part`.
+    there are none. confidences: of `ARCS`, and of columns by their names, see `_confidence_part`.
     """
     values = errors.values
     tallies = {
@@ -86,7 +87,7 @@ def report_page(
             ),
             ("exact match", f"{errors.scores.exact:.2f}", "sentences without an error"),
         ],
-        confidence=_confidence_part(confidences),
+        confidences=[_confidence_part(what, each) for what, each in confidences.items()],
         curves=curves,
         groups={grouping: list(_groups(errors, grouping)) for grouping in GROUPINGS},
         crossing=list(_crossing_heads(errors.scores)),
@@ -182,20 +183,18 @@ def _attributes(values: ValueErrors) -> Iterator[tuple[str, ...]]:
         yield name, *(f"{counts[kind]:,}" for kind in (MISSING, EXTRA, OTHER_VALUE, UNKNOWN_FORM))
 
 
-def _confidence_part(confidences: Mapping[str, Confidence]) -> dict[str, object] | None:
+def _confidence_part(what: str, confidences: Mapping[str, Confidence]) -> dict[str, object]:
     """Return the values of a report's part about confidence: the reliability diagram as SVG, a row for each
-    measure, and one for each of the most frequent labels; None without arcs.
+    measure and, of arcs, one for each of the most frequent labels.
 
-    confidences: those of the same arcs, by the treatment of their probabilities.
+    confidences: those of the same arcs or values, at least one, by the treatment of their probabilities.
     """
-    if not any(len(each.labels) for each in confidences.values()):
-        return None
     scores = [
         (name, *(_four(measure(each.probabilities, each.is_right)) for each in confidences.values()), meaning)
         for name, (measure, meaning) in CONFIDENCE_MEASURES.items()
     ]
     labels = []
-    of_all = zip(*(each.by_label() for each in confidences.values()), strict=True)
+    of_all = zip(*(each.by_label() for each in confidences.values() if what == ARCS), strict=True)
     for groups in islice(of_all, LABELS_SHOWN):
         name, first = groups[0]
         count = max(1, min(BINS, len(first.labels) // ARCS_OF_BIN))
@@ -208,9 +207,16 @@ def _confidence_part(confidences: Mapping[str, Confidence]) -> dict[str, object]
         ]
         for name, each in confidences.items()
     }
-    description = "The share of right arcs over their mean probability: on the diagonal, both are the same"
+    title = what if what == ARCS else title_of(what)
+    description = f"{title}: the share that is right over the mean probability, both equal on the diagonal"
     diagram = rendered("reliability.svg", curves=curves, size=SIZE, margin=MARGIN, description=description)
-    return {"names": list(confidences), "scores": scores, "labels": labels, "diagram": diagram}
+    return {
+        "title": title,
+        "names": list(confidences),
+        "scores": scores,
+        "labels": labels,
+        "diagram": diagram,
+    }
 
 
 def _four(value: float | None) -> str:

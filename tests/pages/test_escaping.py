@@ -10,6 +10,7 @@ from pages.small_trees import HOSTILE_TEXTS, comparison_of, report_of, text_ever
 from parser.evaluation.calibration import Confidence
 from parser.pages.drawing import as_svg
 from parser.pages.page import CONTROLS
+from parser.pages.report_page import ARCS
 from parser.pages.trees_page import trees_page
 
 TEXTS = [text for text in HOSTILE_TEXTS if ":" not in text]
@@ -19,7 +20,7 @@ PLAIN = "zebra"
 
 def report(text):
     confidence = Confidence(np.array([0.5, 0.2]), np.array([True, False]), np.array([text, f"{text}2"]))
-    return report_of(text, [text_everywhere(text)] * 2, {text: confidence})
+    return report_of(text, [text_everywhere(text)] * 2, {ARCS: {text: confidence}})
 
 
 def picture(text):

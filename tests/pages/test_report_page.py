@@ -19,7 +19,7 @@ from parser.evaluation.significance import compare
 from parser.evaluation.text_scores import score_text
 from parser.evaluation.value_errors import NEW_LEMMA
 from parser.pages.comparison_page import Parsed, comparison_page
-from parser.pages.report_page import drawn, report_page
+from parser.pages.report_page import ARCS, drawn, report_page
 from parser.pages.text_report_page import text_report_page
 from parser.parsing.parsed_tree import ParsedTree
 from parser.training.record import write_curves
@@ -56,7 +56,10 @@ def test_a_drawn_tree_has_what_the_parser_predicts():
 def report(tmp_path):
     gold, trees = parsed(GOLD), trees_of(parsed(ALL))
     errors = find_errors(gold, trees, KnownValues("Dogs".__eq__))
-    confidences = {"before": confidence((1, 0.5)), "calibrated": confidence((0.8, 0))}
+    confidences = {
+        ARCS: {"before": confidence((1, 0.5)), "calibrated": confidence((0.8, 0))},
+        "upos": {"not calibrated": confidence((0.7, 0.2))},
+    }
     path = tmp_path / "report.html"
     path.write_text(report_page(HOSTILE, errors, gold, trees, (), SVG, confidences), encoding="utf-8")
     return path
@@ -159,7 +162,10 @@ def test_a_report_says_whether_probabilities_are_shares_of_right_arcs(open_page,
         ["nsubj", "1", "100.0", "0.0000", "0.2000"],
         ["obj", "1", "0.0", "0.5000", "0.0000"],
     ]
-    curves = page.locator(".reliability g")
+    [of_upos] = [row for row in cells(page, "Probabilities of UPOS") if row[0] == "calibration error"]
+    assert of_upos[1] == "0.2500"
+    assert page.locator(".reliability").count() == 2
+    curves = page.locator(".reliability").first.locator("g")
     assert curves.count() == 2
     points = curves.last.locator("circle")
     assert [points.nth(place).get_attribute("cx") for place in (0, 1)] == ["0.0", "192.0"]
