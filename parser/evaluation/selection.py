@@ -22,8 +22,16 @@ from parser.parsing import BATCH_SIZE
 from parser.parsing.engine import parse
 from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
-from parser.system.console import printable
-from parser.treebank.conllu_output import with_its_end, with_tags, with_tree, without_enhanced, without_marks
+from parser.system.console import counted, printable
+from parser.treebank.conllu_output import (
+    TAG_PROBABILITIES,
+    with_its_end,
+    with_tag_probabilities,
+    with_tags,
+    with_tree,
+    without_enhanced,
+    without_marks,
+)
 from parser.treebank.partial_trees import with_known
 from parser.treebank.sentence import Sentence
 
@@ -168,11 +176,13 @@ def lines_of(candidate: Candidate, position: int, by: By, least: float) -> tuple
     """The lines of a sentence, with the tags that the model predicts where it has none, and a comment.
 
     position: in the selection, from 1. Arcs whose confidence is less than `least` are left out: HEAD and
-    DEPREL are `_`. Enhanced dependencies, and entries of MISC about an earlier tree, are dropped. The comment
-    gives the reason of the selection, and replaces that of an earlier one.
+    DEPREL are `_`. Predicted tags, features and lemmas with a lower probability stay, with it in MISC.
+    Enhanced dependencies, and entries of MISC about an earlier tree, are dropped. The comment gives the
+    reason of the selection, and replaces that of an earlier one.
     """
     tree, confidence = candidate.tree, candidate.confidence
     sentence, _ = with_tags(without_marks(with_its_end(candidate.sentence)), tree.tags, "missing")
+    sentence = with_tag_probabilities(sentence, tree.tags, tree.tag_probabilities, below=least)
     parsed = replace(sentence, heads=tuple(tree.heads), labels=tuple(tree.labels))
     sure = with_known(parsed, [each >= least for each in confidence])
     lines = without_enhanced(with_tree(sentence, sure.heads, sure.labels), sentence.word_lines)
@@ -186,6 +196,9 @@ def lines_of(candidate: Candidate, position: int, by: By, least: float) -> tuple
         reason = f"models disagree on {differing} of {arcs} arcs; {doubtful}"
     else:
         reason = f"{candidate.doubts:.1f} of {arcs} arcs are expected to be wrong; {doubtful}"
+    keys = [f"{key}=" for key in TAG_PROBABILITIES.values()]
+    if tags := sum(key in line for line in sentence.lines for key in keys):
+        reason += f"; {counted(tags, 'tag')} with a probability below it, in MISC"
 
     kept = [line for line in lines if not line.startswith(REASON)]
     first = next(index for index, line in enumerate(kept) if not line.startswith("#"))

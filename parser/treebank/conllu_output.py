@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -146,16 +147,20 @@ def with_probabilities(sentence: Sentence, probabilities: Sequence[float]) -> Se
 
 
 def with_tag_probabilities(
-    sentence: Sentence, tags: Mapping[str, Sequence[str]], probabilities: Mapping[str, Sequence[float]]
+    sentence: Sentence,
+    tags: Mapping[str, Sequence[str]],
+    probabilities: Mapping[str, Sequence[float]],
+    below: float = math.inf,
 ) -> Sentence:
     """The sentence with `UposProbability=...` and the like in MISC, for values that are in its lines.
 
-    tags, probabilities: of predicted values, by column. Raises ValueError like `with_miscellaneous`.
+    tags, probabilities: of predicted values, by column. below: higher probabilities are left out. Raises
+    ValueError like `with_miscellaneous`.
     """
     for column, of_words in probabilities.items():
         index = WORD_COLUMNS[column].index
         values = [
-            f"{each:.4f}" if sentence.lines[line].rstrip("\r\n").split("\t")[index] == tag else ""
+            f"{each:.4f}" if each < below and _columns(sentence.lines[line])[0][index] == tag else ""
             for line, tag, each in zip(sentence.word_lines, tags[column], of_words, strict=True)
         ]
         sentence = with_miscellaneous(sentence, TAG_PROBABILITIES[column], values)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pages.small_trees import parsed, sentence
 from parsing.test_reparsing import model_of
 
+from parser import load
 from parser.cli import main
 from parser.evaluation import selection
 from parser.evaluation.selection import Candidate, FileSentence, lines_of, most_valuable, select
@@ -199,3 +200,18 @@ def test_files_of_any_name_are_named_in_one_line_of_utf_8(tmp_path, name, escape
     assert main(["select", MODEL, str(treebank), "--words", "50", "--doubtful", "0", "-o", str(output)]) == 0
     assert f"# selected = 1, {escaped}:" in output.read_bytes().decode()
     assert read_treebank(str(output))
+
+
+def test_doubtful_tags_have_their_probability(tmp_path):
+    output, bare = tmp_path / "selected.conllu", tmp_path / "bare.conllu"
+    rows = ("1\tzyxw" + "\t_" * 8, "2\tbark\tbark\tNOSUCH" + "\t_" * 6)
+    bare.write_text("\n".join(rows) + "\n\n")
+    assert main(["select", MODEL, str(bare), "--words", "2", "--doubtful", "1", "-o", str(output)]) == 0
+    comment, first, second = output.read_text().splitlines()[:3]
+    tree = load(MODEL).parse(["zyxw", "bark"], probabilities=True)
+    assert f"UposProbability={tree.tag_probabilities['upos'][0]:.4f}" in first
+    assert "UposProbability" not in second  # the given one stays
+    tags = first.count("Probability=") + second.count("Probability=")
+    assert comment.endswith(f"; {tags} tags with a probability below it, in MISC")
+    assert main(["select", MODEL, str(bare), "--words", "2", "--doubtful", "0", "-o", str(output)]) == 0
+    assert "Probability" not in output.read_text()
