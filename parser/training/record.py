@@ -8,15 +8,19 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parser.evaluation.measures import MEASURES
 from parser.models.model_files import SCORES
 from parser.system.files import write_atomically
 from parser.system.version import naming_missing
+
+if TYPE_CHECKING:
+    from parser.system.pytorch import MemoryUse
 
 METRICS, BEST_MODEL = "metrics.jsonl", "model"
 BOARD = "tensorboard"
@@ -152,11 +156,13 @@ def write_result(
     stamp: Mapping[str, Any],
     processes: int,
     scores: Mapping[str, Mapping[str, Any] | None],
+    memory: MemoryUse,
 ) -> dict[str, Any]:
     """Write `result.json`; returns its content.
 
     stamp: what `machine.stamp` returns, and the provenance of the treebanks, when the run was started or last
     resumed. processes: how many trained. scores: of the best model on dev, test and the raw text of test.
+    memory: of this process since it started.
     """
     epochs = epochs_of(run)
     best = json.loads((run / BEST_MODEL / SCORES).read_text(encoding="utf-8"))
@@ -165,6 +171,7 @@ def write_result(
         "best_epoch": best["epoch"],
         "seconds": sum(epoch["seconds"] for epoch in epochs),
         **scores,
+        "peak_memory": asdict(memory),
         "processes": processes,
         "device": device,
         **stamp,

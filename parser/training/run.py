@@ -33,6 +33,7 @@ from parser.system.device_choice import choose_device, described, warn_of_unused
 from parser.system.files import refuse_to_overwrite
 from parser.system.interruption import stop_request
 from parser.system.provenance import stamp
+from parser.system.pytorch import memory_use
 from parser.text.of_model import text_reader
 from parser.text.reading import TextPart, read_parts
 from parser.training import data
@@ -141,7 +142,7 @@ def train_and_score(
             if config.tokenizer:
                 scores["text"] = means_of_texts(_scores_of_texts(model, run / BEST_MODEL, test))
         write_curves(run)
-        return write_result(run, name_of(device), began, processes.count, scores)
+        return write_result(run, name_of(device), began, processes.count, scores, memory_use(device))
 
 
 def _scores_of_texts(model: NetworkModel, folder: Path, test: Sequence[Sentence]) -> dict[str, TextScores]:
