@@ -604,8 +604,9 @@ def pretrained_encoders() -> str:
             else ""
             for heading, column in measures.items()
         )
-        lines.append((name, f"{len(runs)}", *scores))
-    return table(("with / without", "seeds", *measures), lines)
+        minutes = mean(run["seconds"] for run in runs) / 60
+        lines.append((name, f"{len(runs)}", *scores, f"{minutes:.0f}"))
+    return table(("with / without", "seeds", *measures, "minutes"), lines)
 
 
 def many_languages() -> str:
