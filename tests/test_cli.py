@@ -119,7 +119,14 @@ def test_a_run_leaves_its_folder_alone_in_the_working_directory(config_file, tmp
     folder = Path(where or "runs/tiny")
     files = {"config.yaml", "checkpoint.safetensors", "lock", "metrics.jsonl", "model", "result.json"}
     assert {path.name for path in folder.iterdir()} == {*files, "tensorboard", "curves.svg"}
-    parts = {"columns.json", "scores.json", "settings.json", "vocabulary.json", "weights.safetensors"}
+    parts = {
+        "columns.json",
+        "constraints.json",
+        "scores.json",
+        "settings.json",
+        "vocabulary.json",
+        "weights.safetensors",
+    }
     assert {path.name for path in (folder / "model").iterdir()} == parts
     assert where == "." or os.listdir(".") == [folder.parts[0]]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "tiny.conllu", "tiny.yaml"]

@@ -10,7 +10,7 @@ from parser.enhanced.graph import as_deps
 from parser.pages.drawing import as_svg, as_text
 from parser.text.tokenizer import Token
 from parser.treebank.conllu_output import ARC_PROBABILITY, TAG_PROBABILITIES, VIOLATION, sentence_lines
-from parser.treebank.sentence import BLANK, DEPS, FORM, HEAD, LABEL, MISC, annotation_columns
+from parser.treebank.sentence import BLANK, DEPS, FORM, HEAD, LABEL, MISC, WORD_COLUMNS, annotation_columns
 
 Column = tuple[str, ...] | None
 TAGS = {column.attribute: name for name, column in annotation_columns().items()}
@@ -83,9 +83,10 @@ class Tree:
         miscellaneous: list[list[str]] = [[] for _ in self.words]
         for word, probability in enumerate(self.probabilities or ()):
             miscellaneous[word].append(f"{ARC_PROBABILITY}={probability:.4f}")
-        for name, column in annotation_columns().items():
-            for word, probability in enumerate((self.tag_probabilities or {}).get(column.attribute, ())):
-                miscellaneous[word].append(f"{TAG_PROBABILITIES[name]}={probability:.4f}")
+        for name, key in TAG_PROBABILITIES.items():
+            of_words = (self.tag_probabilities or {}).get(WORD_COLUMNS[name].attribute, ())
+            for word, probability in enumerate(of_words):
+                miscellaneous[word].append(f"{key}={probability:.4f}")
         for word, violation in enumerate(self.violations):
             miscellaneous[word] += [f"{VIOLATION}={violation}"] if violation else []
         columns: dict[int, Sequence[str]] = {FORM: self.words}

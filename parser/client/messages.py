@@ -81,7 +81,7 @@ class ParseRequest(TypedDict, total=False):
     """The name of a model; without it, the default model is used."""
     texts: list[str] | None
     """Texts, which are split into sentences and words."""
-    text_format: Literal["raw", "one-sentence-per-line", "tokenized"]
+    text_format: Literal["raw", "wrapped", "one-paragraph-per-line", "one-sentence-per-line", "tokenized"]
     """Format of the texts: where sentences or words end."""
     sentences: list[GivenSentence] | None
     """Sentences that are already split into words."""

@@ -37,7 +37,7 @@ from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 from parser.system.unfinished_file import UnfinishedFile, names_of_unfinished, unfinished_file
 from parser.system.version import __version__
 from parser.text.of_model import text_reader
-from parser.text.reading import read_parts_as_they_come, text_as_it_comes
+from parser.text.reading import BY_LINES, read_parts_as_they_come, text_as_it_comes
 from parser.treebank.conllu import NO_SENTENCE, SentenceCheck, TreebankPart, read_part, sentences_as_they_come
 from parser.treebank.conllu_faults import NO_COLUMNS, Faults, TreebankError
 from parser.treebank.conllu_output import numbered_from
@@ -137,7 +137,7 @@ def _as_they_come(options: argparse.Namespace, wanted: ParseOptions, model: Mode
     """Parse sentence by sentence, those that are there already if others must be waited for."""
     if options.form:
         reader = text_reader(options.model, options.form, options.treebank_name)
-        text = text_as_it_comes(options.input, one_sentence_per_line=options.form != "raw")
+        text = text_as_it_comes(options.input, by_lines=options.form in BY_LINES)
         sentences = read_parts_as_they_come(reader, text)
     else:
         check = ConstraintReader(model).check(wanted)

@@ -176,7 +176,9 @@ def add_text(command: argparse.ArgumentParser, what_is: str) -> None:
     """Add the options for text input. what_is: the start of their descriptions, such as "IN is"."""
     forms = command.add_mutually_exclusive_group()
     for option, form, text in (
-        ("--text", "raw", "raw text, whose paragraphs end at blank lines"),
+        ("--text", "raw", "raw text, whose paragraphs end at blank lines, and where a line ends early"),
+        ("--wrapped-text", "wrapped", "raw text, whose paragraphs end at blank lines alone"),
+        ("--one-paragraph-per-line", "one-paragraph-per-line", "raw text with one paragraph per line"),
         ("--one-sentence-per-line", "one-sentence-per-line", "raw text with one sentence per line"),
         ("--tokenized", "tokenized", "text with one sentence per line, and blanks between its words"),
     ):

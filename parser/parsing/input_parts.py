@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from parser.system.console import quoted
 from parser.text import reading
-from parser.text.reading import TextFormat, TextPart, stream_text
+from parser.text.reading import BY_LINES, TextFormat, TextPart, stream_text
 from parser.treebank import conllu
 from parser.treebank.conllu import TreebankPart, stream_parts
 
@@ -22,7 +22,7 @@ Part = TreebankPart | TextPart
 def parts_of(path: str, form: TextFormat | None) -> Iterator[Part]:
     """The parts of a file. form: that of a text. Raises OSError and ValueError."""
     if form:
-        return stream_text(path, one_sentence_per_line=_by_lines(form))
+        return stream_text(path, by_lines=_by_lines(form))
     return stream_parts(path)
 
 
@@ -109,4 +109,4 @@ def _divided(part: Part, length: int, sentences: int) -> tuple[Part, Part]:
 
 def _by_lines(form: TextFormat | None) -> bool:
     """Whether parts may end after each line."""
-    return form != "raw"
+    return form in BY_LINES

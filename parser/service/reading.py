@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from parser.api.sentences import refuse_surrogates, sentence_of
 from parser.api.tree import COMMENTS
 from parser.service.typed_messages import GivenSentence
-from parser.text.reading import TextFormat, TextReader, text_parts
+from parser.text.reading import BY_LINES, TextFormat, TextReader, text_parts
 from parser.text.tokenizer import Token, TokenizedSentence, as_sentence
 from parser.treebank.conllu import SentenceCheck, comment, sentences_in
 from parser.treebank.conllu_faults import Faults
@@ -58,7 +58,7 @@ def text_sentences(
         name = f"text {number + 1}"
         refuse_surrogates(text, name)
         refuse_undivided(text, name, form)
-        parts = text_parts(map(str.encode, pieces_of(text)), name, one_sentence_per_line=form != "raw")
+        parts = text_parts(map(str.encode, pieces_of(text)), name, by_lines=form in BY_LINES)
         sentences = (one for part in parts for one in reader.sentences(part.content, part.offset))
         for ordinal, one in enumerate(sentences, 1):
             yield InputSentence(as_sentence(one, ordinal, told), one, number)
@@ -110,12 +110,12 @@ def refuse_undivided(text: str, name: str, form: TextFormat) -> None:
 
     name: that of the text, for the message.
     """
-    if form == "raw":
-        lacking, longest = "blank", longest_between(SPACE, text)
-    elif form == "one-sentence-per-line":
+    if form == "tokenized":
+        return
+    if form in BY_LINES:
         lacking, longest = "line end", longest_between(LINE_END, text)
     else:
-        return
+        lacking, longest = "blank", longest_between(SPACE, text)
     if longest > UNDIVIDED:
         raise ValueError(f"{name} has more than {UNDIVIDED:,} characters without a {lacking}")
 

@@ -53,7 +53,8 @@ class ServedModel:
         readers: dict[TextFormat, TextReader] = {"tokenized": text_reader(path, "tokenized")}
         if has_tokenizer(path):
             readers["raw"] = text_reader(path, "raw")
-            readers["one-sentence-per-line"] = readers["raw"].of_form("one-sentence-per-line")
+            others: tuple[TextFormat, ...] = "wrapped", "one-paragraph-per-line", "one-sentence-per-line"
+            readers |= {form: readers["raw"].of_form(form) for form in others}
         # The reading ahead of each request is bounded, so no other bound is needed.
         engine = Engine(model, batch_size, max_waiting=sys.maxsize)
         served = cls(name, digest_of([path])[:DIGITS], model, readers, engine)

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import chain, count
 from typing import Literal, NamedTuple
 
+from parser.text.line_breaks import divided_at_lines, with_markers
 from parser.text.tokenizer import Paragraph, TokenizedSentence, Tokenizer, as_sentence
 from parser.text.treebank_text import divided_text, treebank_text
 from parser.treebank.conllu import LAST_SPACE
@@ -35,7 +36,10 @@ CONTINUATION, MASK = 0x80, 0xC0
 """The two highest bits of a UTF-8 byte that continues a character, and their mask."""
 MOST_BYTES = 4
 """Maximum number of bytes of a character."""
-TextFormat = Literal["raw", "one-sentence-per-line", "tokenized"]
+TextFormat = Literal["raw", "wrapped", "one-paragraph-per-line", "one-sentence-per-line", "tokenized"]
+"""Raw: paragraphs end at blank lines, and at line ends that look meant. Wrapped: at blank lines alone."""
+SENTENCES_IN_LINES: tuple[TextFormat, ...] = "one-sentence-per-line", "tokenized"
+BY_LINES: tuple[TextFormat, ...] = *SENTENCES_IN_LINES, "one-paragraph-per-line"
 BLANK_LINES = re.compile(r"\n\s*\n")
 """The separator of paragraphs."""
 NUL = 0
@@ -53,27 +57,27 @@ class TextPart(NamedTuple):
     content: str
 
 
-def stream_text(path: str, one_sentence_per_line: bool = False) -> Iterator[TextPart]:
+def stream_text(path: str, by_lines: bool = False) -> Iterator[TextPart]:
     """Read a text part by part: uncompressed, `.gz` or, for "-", from standard input.
 
-    one_sentence_per_line: whether parts can end after any line, not only after paragraphs. Raises ValueError,
+    by_lines: whether parts can end after any line, not only after paragraphs. Raises ValueError,
     with the line number, if the text is not UTF-8.
     """
     with open_bytes(path) as file:
         pieces = iter(partial(file.read1, PART_BYTES), b"")
-        yield from text_parts(pieces, path, one_sentence_per_line)
+        yield from text_parts(pieces, path, by_lines)
 
 
-def text_parts(pieces: Iterable[bytes], name: str, one_sentence_per_line: bool = False) -> Iterator[TextPart]:
+def text_parts(pieces: Iterable[bytes], name: str, by_lines: bool = False) -> Iterator[TextPart]:
     """Like `stream_text`, but from the pieces of a text. name: the name of the text, for messages."""
-    yield from filter(None, _parts(name, _contents(pieces, one_sentence_per_line), one_sentence_per_line))
+    yield from filter(None, _parts(name, _contents(pieces, by_lines), by_lines))
 
 
-def shares(part: TextPart, processes: int, one_sentence_per_line: bool = False) -> Iterator[TextPart]:
+def shares(part: TextPart, processes: int, by_lines: bool = False) -> Iterator[TextPart]:
     """Divide a part between paragraphs or lines into about equal ones, at most `processes`."""
     content, start = part.content, 0
     size = max(LEAST_SHARE, -(-len(content) // processes))
-    end_of = END_OF_LINE if one_sentence_per_line else END_OF_PARAGRAPH
+    end_of = END_OF_LINE if by_lines else END_OF_PARAGRAPH
     while end := end_of.search(content, start + size - 1):
         yield TextPart(part.offset + start, content[start : end.end()])
         start = end.end()
@@ -81,13 +85,13 @@ def shares(part: TextPart, processes: int, one_sentence_per_line: bool = False) 
         yield TextPart(part.offset + start, content[start:])
 
 
-def text_as_it_comes(path: str, one_sentence_per_line: bool = False) -> Iterator[TextPart | None]:
+def text_as_it_comes(path: str, by_lines: bool = False) -> Iterator[TextPart | None]:
     """Like `stream_text`, but yields None, after all complete parts, if standard input must be waited for."""
     if waits(path):
-        contents = _contents(chunks_as_they_come(), one_sentence_per_line)
-        yield from _parts(path, contents, one_sentence_per_line)
+        contents = _contents(chunks_as_they_come(), by_lines)
+        yield from _parts(path, contents, by_lines)
     else:
-        yield from stream_text(path, one_sentence_per_line)
+        yield from stream_text(path, by_lines)
 
 
 def _parts(path: str, contents: Iterable[bytes | None], by_lines: bool) -> Iterator[TextPart | None]:
@@ -163,13 +167,16 @@ class TextReader:
     def sentences(self, text: str, offset: int = 0) -> Iterator[TokenizedSentence]:
         """The sentences of a text, or of a part of a text that begins after `offset` characters.
 
-        Blank lines end paragraphs, and so sentences.
+        Paragraphs end sentences, see `TextFormat`.
         """
         for code, blank in BLANKS.items():  # far faster than `str.translate`
             text = text.replace(chr(code), blank)
-        is_sentence = self._form != "raw"
-        paragraphs = _paragraphs(text, offset, END_OF_LINE if is_sentence else BLANK_LINES)
-        yield from self._tokenizer.sentences(paragraphs, is_sentence)
+        is_sentence = self._form in SENTENCES_IN_LINES
+        paragraphs = _paragraphs(text, offset, END_OF_LINE if self._form in BY_LINES else BLANK_LINES)
+        if self._form == "raw":
+            paragraphs = chain.from_iterable(map(divided_at_lines, paragraphs))
+        sentences = self._tokenizer.sentences(paragraphs, is_sentence)
+        yield from sentences if is_sentence else with_markers(sentences)
 
     def text_of(self, treebank: Iterable[Sentence]) -> str:
         """The text of a treebank: divided if the tokenizer reads only divided text, else raw."""

@@ -157,13 +157,15 @@ def with_tag_probabilities(
     tags, probabilities: of predicted values, by column. below: higher probabilities are left out. Raises
     ValueError like `with_miscellaneous`.
     """
-    for column, of_words in probabilities.items():
-        index = WORD_COLUMNS[column].index
+    for column, key in TAG_PROBABILITIES.items():
+        if column not in probabilities:
+            continue
+        index, of_words = WORD_COLUMNS[column].index, probabilities[column]
         values = [
             f"{each:.4f}" if each < below and _columns(sentence.lines[line])[0][index] == tag else ""
             for line, tag, each in zip(sentence.word_lines, tags[column], of_words, strict=True)
         ]
-        sentence = with_miscellaneous(sentence, TAG_PROBABILITIES[column], values)
+        sentence = with_miscellaneous(sentence, key, values)
     return sentence
 
 

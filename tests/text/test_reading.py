@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parser.text import reading
-from parser.text.reading import BLANKS, TextPart, TextReader, read_parts, shares, stream_text
+from parser.text.reading import (
+    BLANKS,
+    BY_LINES,
+    TextPart,
+    TextReader,
+    read_parts,
+    shares,
+    stream_text,
+)
 from parser.text.tokenizer import as_sentence
 from parser.text.tokenizer_kinds import DividedText, tokenizer_from_json
 from parser.treebank.conllu_output import numbered_from
@@ -40,7 +48,7 @@ def without_space(text):
 
 def test_sentences_tokens_and_words(tokenizer):
     text = "The cat sleeps.  Don't\ngo!\n\nWas it round?\n"
-    found = list(TextReader("raw", tokenizer).sentences(text))
+    found = list(TextReader("wrapped", tokenizer).sentences(text))
     assert [one.text for one in found] == ["The cat sleeps.", "Don't go!", "Was it round?"]
     assert [one.begins_paragraph for one in found] == [True, False, True]
     assert [[token.form for token in one.tokens] for one in found][1] == ["Don't", "go", "!"]
@@ -96,7 +104,7 @@ def test_tokenized_text_is_divided_by_lines_and_blanks():
 @given(st.text(st.sampled_from("\n\r\t \0\ufeff.a'"), max_size=80))
 def test_each_paragraph_of_any_text_begins_one(tokenizer, text):
     paragraphs = filter(None, map(without_space, plain_paragraphs(text.translate(BLANKS))))
-    found = TextReader("raw", tokenizer).sentences(text)
+    found = TextReader("wrapped", tokenizer).sentences(text)
     assert [one.begins_paragraph for one in found].count(True) == len(list(paragraphs))
 
 
@@ -108,14 +116,14 @@ class Recorder:
         return iter(())
 
 
-@pytest.mark.parametrize("form", ["raw", "one-sentence-per-line"])
+@pytest.mark.parametrize("form", ["wrapped", "one-sentence-per-line"])
 @given(st.text(st.sampled_from("\n\r\t \0\ufeff.a'"), max_size=80))
 def test_a_tokenizer_gets_paragraphs_without_white_space_around_them(form, text):
     recorder = Recorder()
     list(TextReader(form, recorder).sentences(text, 7))
     text = text.translate(BLANKS)
     lines = [line for line in text.split("\n") if line.strip()]
-    expected = plain_paragraphs(text) if form == "raw" else lines
+    expected = plain_paragraphs(text) if form == "wrapped" else lines
     assert [each.text for each in recorder.paragraphs] == list(map(str.strip, expected))
     for each in recorder.paragraphs:
         assert text[each.offset - 7 :].startswith(each.text)
@@ -139,7 +147,9 @@ def test_parts_end_at_blank_lines(tmp_path, monkeypatch):
     assert all(part.content.endswith("\n \n") for part in found)
 
 
-@pytest.mark.parametrize("form", ["raw", "one-sentence-per-line", "tokenized"])
+@pytest.mark.parametrize(
+    "form", ["raw", "wrapped", "one-paragraph-per-line", "one-sentence-per-line", "tokenized"]
+)
 @given(
     st.lists(
         st.sampled_from(["The cat sleeps.", "Don't go!", "\n", "\n\n", " \r\n", " ", "\ufeff"]), max_size=40
@@ -151,7 +161,7 @@ def test_the_shares_of_a_part_have_its_sentences(tokenizer, form, pieces, proces
     whole = TextPart(5, "".join(pieces))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "LEAST_SHARE", least)
-        found = list(shares(whole, processes, form != "raw"))
+        found = list(shares(whole, processes, form in BY_LINES))
     reader = TextReader(form, tokenizer if form != "tokenized" else DividedText(True))
     assert "".join(part.content for part in found) == whole.content
     assert list(read_parts(reader, found)) == list(read_parts(reader, [whole]))
@@ -172,7 +182,7 @@ def test_a_paragraph_without_end_is_divided(tmp_path, monkeypatch, separator):
 def test_with_a_sentence_in_each_line_parts_end_at_lines(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "PART_BYTES", 16)
     (tmp_path / "text").write_text("Don't go.\n" * 100)
-    found = list(stream_text(str(tmp_path / "text"), one_sentence_per_line=True))
+    found = list(stream_text(str(tmp_path / "text"), by_lines=True))
     assert "".join(part.content for part in found) == "Don't go.\n" * 100
     assert len(found) > 40
     assert all(part.content.endswith("\n") for part in found)
@@ -185,7 +195,7 @@ def test_a_line_without_end_is_named(tmp_path, monkeypatch, word, end):
     monkeypatch.setattr(reading, "MAX_LINE_LENGTH", 100)
     (tmp_path / "text").write_bytes(b"Short.\n" * 5 + word.encode() * 400 + end)
     with pytest.raises(ValueError, match=r"text:6: the line is longer than .* characters: is this a text"):
-        list(stream_text(str(tmp_path / "text"), one_sentence_per_line=True))
+        list(stream_text(str(tmp_path / "text"), by_lines=True))
     assert len(list(stream_text(str(tmp_path / "text")))) >= 1
 
 
@@ -194,7 +204,7 @@ def test_no_line_is_longer_than_the_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "MAX_LINE_LENGTH", 100)
     for length in (100, 101, 399):
         (tmp_path / "text").write_text("Short.\n" + "a" * length + "\nShort.\n")
-        parts = stream_text(str(tmp_path / "text"), one_sentence_per_line=True)
+        parts = stream_text(str(tmp_path / "text"), by_lines=True)
         if length == 100:
             assert len(list(parts)) == 1
         else:

@@ -106,7 +106,7 @@ def test_any_text_gives_valid_sentences(tokenizer, text):
 
 
 def test_what_spacy_finds():
-    reader = TextReader("raw", STORED["spacy"].settings.opened(b""))
+    reader = TextReader("wrapped", STORED["spacy"].settings.opened(b""))
     text = 'The cat (Tom)\nsleeps.  Don\'t!\n\n"Was it?"'
     found = list(reader.sentences(text, offset=100))
     assert [list(one.words) for one in found] == [
@@ -124,13 +124,14 @@ def test_what_spacy_finds():
     each_line = TextReader("one-sentence-per-line", STORED["spacy"].settings.opened(b""))
     assert words_of(each_line, "Yes. No.\n\nMaybe") == [["Yes", ".", "No", "."], ["Maybe"]]
     french = Spacy(kind="spacy", language="fr").opened(b"")
-    assert words_of(TextReader("raw", french), "L'homme aujourd'hui") == [["L'", "homme", "aujourd'hui"]]
+    assert words_of(TextReader("wrapped", french), "L'homme aujourd'hui") == [["L'", "homme", "aujourd'hui"]]
 
 
 def test_how_text_may_be_divided():
     text = "Don't  go .\r\nYes\u00a0sir\n\n  \nNo"
     lines, blanks = (
-        TextReader("raw", STORED[kind].settings.opened(b"")).sentences(text) for kind in ("lines", "blanks")
+        TextReader("wrapped", STORED[kind].settings.opened(b"")).sentences(text)
+        for kind in ("lines", "blanks")
     )
     assert [one.words for one in lines] == [("Don't", "go", "."), ("Yes", "sir"), ("No",)]
     assert [one.words for one in blanks] == [("Don't", "go", ".", "Yes", "sir"), ("No",)]
