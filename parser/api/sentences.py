@@ -182,9 +182,9 @@ def with_tree(tokens: TokenList, tree: Tree) -> TokenList:
         if tree.probabilities and "misc" in word:
             word["misc"] = {**(word["misc"] or {}), ARC_PROBABILITY: f"{tree.probabilities[index]:.4f}"}
         if tree.tag_probabilities and "misc" in word:
-            for name, of_words in tree.tag_probabilities.items():
-                share = f"{of_words[index]:.4f}"
-                word["misc"] = {**(word["misc"] or {}), TAG_PROBABILITIES[TAGS[name]]: share}
+            for column, key in TAG_PROBABILITIES.items():
+                if of_words := tree.tag_probabilities.get(WORD_COLUMNS[column].attribute):
+                    word["misc"] = {**(word["misc"] or {}), key: f"{of_words[index]:.4f}"}
         if tree.violations and tree.violations[index] and "misc" in word:
             word["misc"] = {**(word["misc"] or {}), VIOLATION: tree.violations[index]}
         if tree.enhanced is not None and "deps" in word:

@@ -152,7 +152,8 @@ def with_tag_probabilities(
     probabilities: Mapping[str, Sequence[float]],
     below: float = math.inf,
 ) -> Sentence:
-    """The sentence with `UposProbability=...` and the like in MISC, for values that are in its lines.
+    """The sentence with `UposProbability=...` and the like in MISC, for values that are in its lines: 1 for
+    those that are not predicted.
 
     tags, probabilities: of predicted values, by column. below: higher probabilities are left out. Raises
     ValueError like `with_miscellaneous`.
@@ -160,11 +161,12 @@ def with_tag_probabilities(
     for column, key in TAG_PROBABILITIES.items():
         if column not in probabilities:
             continue
-        index, of_words = WORD_COLUMNS[column].index, probabilities[column]
-        values = [
-            f"{each:.4f}" if each < below and _columns(sentence.lines[line])[0][index] == tag else ""
-            for line, tag, each in zip(sentence.word_lines, tags[column], of_words, strict=True)
-        ]
+        index, values = WORD_COLUMNS[column].index, []
+        for line, tag, of_word in zip(sentence.word_lines, tags[column], probabilities[column], strict=True):
+            columns, _ = _columns(sentence.lines[line])
+            probability = of_word if columns[index] == tag else 1.0
+            is_written = columns[index] == tag or not is_missing(index, columns[index], columns[UPOS])
+            values.append(f"{probability:.4f}" if is_written and probability < below else "")
         sentence = with_miscellaneous(sentence, key, values)
     return sentence
 

@@ -12,6 +12,7 @@ import parser
 from parser.cli import main
 from parser.parsing.constraints import counts_for
 from parser.treebank.conllu import read_treebank
+from parser.treebank.conllu_output import TAG_PROBABILITIES
 
 MODEL = "tests/model"
 TREEBANK = "data/quickstart/test.conllu"
@@ -138,7 +139,7 @@ def test_tokens_that_a_program_has_made_get_all_columns(english):
     found = english.parse(tokens, probabilities=True)
     assert found.serialize().startswith("# sent_id = a\n1\tDogs\tdog\tNOUN\t")
     assert {len(row) for row in rows(found)[1:-1]} == {10}
-    assert [list(token["misc"]) for token in found] == [["ArcProbability"]] * 2
+    assert [list(token["misc"]) for token in found] == [["ArcProbability", *TAG_PROBABILITIES.values()]] * 2
 
 
 def test_columns_of_their_own_stay_as_they_are(english):

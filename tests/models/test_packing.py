@@ -77,9 +77,10 @@ def test_weights_are_stored_in_16_bits_and_read_in_32(model, half):
 def test_products_round_to_8_bits_if_trees_stay_as_good(model, tmp_path, capsys, monkeypatch):
     output = tmp_path / "rounded.stackparser"
     pack = "pack", str(model), "-o", str(output)
-    for incomplete in (("--precision", "int8"), ("--dev", TREES)):
-        assert main([*pack, *incomplete]) == 2
-        assert "--precision int8 and --dev FILE go together" in capsys.readouterr().err
+    assert main([*pack, "--precision", "int8"]) == 2
+    assert "--precision int8 needs --dev FILE, which shows what rounding changes" in capsys.readouterr().err
+    assert main([*pack, "--dev", TREES]) == 2
+    assert "--dev FILE is for --precision int8 and --learn-from" in capsys.readouterr().err
     complete = [*pack, "--precision", "int8", "--dev", TREES]
     for limit, value, fault in (("LEAST_EQUAL_TAGS", 100, "only 9"), ("MOST_LOST_LAS", -1, "LAS is")):
         with monkeypatch.context() as patched:

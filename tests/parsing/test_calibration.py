@@ -130,5 +130,3 @@ def test_packing_fits_calibrations_on_dev(tmp_path, capsys):
     assert main([*learn, "--dev", dev, "-o", str(packed)]) == 0
     assert "calibration error of the probabilities of lemma on dev" in capsys.readouterr().out
     assert set(load_models(ModelChoice((packed,))).calibrations) == {"upos", "xpos", "feats", "lemma"}
-    assert main(["pack", "tests/model", "--dev", dev, "-o", str(packed)]) == 2
-    assert "--dev FILE is for --precision int8 and --learn-from" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 
 from parser.commands.arguments import argument_parser
-from parser.parsing.options import Constraints, ParseOptions
+from parser.parsing.options import Constraints, ParseOptions, as_options
 from parser.service.typed_messages import ParseRequest
 
 
@@ -17,16 +17,18 @@ def test_flags_and_fields_have_the_defaults_of_the_options():
     flags = vars(argument_parser().parse_args(["parse", "tests/model", "in.conllu"]))
     assert of_parse(flags) == ParseOptions()
     assert ParseRequest(conllu="").options == ParseOptions()
-    assert vars(Constraints()).items() <= vars(ParseOptions()).items()
+    assert as_options(Constraints()).items() <= vars(ParseOptions()).items()
+    assert as_options(Constraints(learned=False))["constraints"] == "none"
 
 
 def test_flags_and_fields_are_the_same_options():
     flags = "--probabilities --alternatives 3 --keep given --non-projective given --at-most-one obj,det"
+    flags += " --constraints none"
     parsed = vars(
         argument_parser().parse_args(["parse", *flags.split(), "--not-root=X", "tests/model", "in.conllu"])
     )
     asked = {"probabilities": True, "alternatives": 3, "keep": "given", "non_projective": "given"}
-    asked |= {"at_most_one": ["obj", "det"], "not_root": ["X"]}
+    asked |= {"at_most_one": ["obj", "det"], "not_root": ["X"], "constraints": "none"}
     assert of_parse(parsed) == ParseOptions(**asked)
     assert ParseRequest(conllu="", **asked).options == ParseOptions(**asked)
 
