@@ -46,8 +46,8 @@ class TreeRepair:
 
     @classmethod
     def of(cls, model: Model, reparser: Reparser | None) -> TreeRepair | None:
-        """None if the model has learned no constraints, or scores no arcs."""
-        if not (model.constraints and reparser):
+        """None if the model has learned no constraints, or if its scorers of arcs change no trees."""
+        if not (model.constraints and reparser and reparser.changes_trees):
             return None
         strings = ["", *("" if MARK in each else each for each in model.vocabulary.labels.strings)]
         return cls(model.constraints, reparser, strings)
