@@ -169,8 +169,7 @@ class LearnedConstraints:
 
     def without_broken(self, trees: Iterable[Sentence]) -> LearnedConstraints:
         """Those that no gold tree breaks."""
-        kept = {name: set(getattr(self, name)) for name in ("tags", "parents", "siblings")}
-        following, preceding = set(self.following), set(self.preceding)
+        kept = {name: set(getattr(self, name)) for name in SETS}
         values = {label: dict(own) for label, own in self.values.items()}
         for sentence in trees:
             tree = ConstrainedTree.of(sentence.heads, sentence.labels, sentence.upos)
@@ -180,15 +179,13 @@ class LearnedConstraints:
                 kept["parents"].discard((tree.labels[head], label))
                 siblings = [tree.labels[other] for other in tree.children[head] if other != word]
                 kept["siblings"] -= {_ordered(label, other) for other in siblings}
-                (following if head > word else preceding).discard(label)
+                kept["following" if head > word else "preceding"].discard(label)
             for column in COLUMNS_OF_VALUES:
                 for label, value in zip(sentence.labels, sentence.column(column), strict=True):
                     if values.get(label, {}).get(column, value) != value:
                         del values[label][column]
         return LearnedConstraints(
-            **{name: frozenset(pairs) for name, pairs in kept.items()},
-            following=frozenset(following),
-            preceding=frozenset(preceding),
+            **{name: frozenset(own) for name, own in kept.items()},
             values={label: own for label, own in values.items() if own},
         )
 

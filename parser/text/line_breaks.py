@@ -12,13 +12,14 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from parser.text.tokenizer import Paragraph, TokenizedSentence, joined
+from parser.text.tokenizer import Paragraph, TokenizedSentence, joined, stripped
 
 NARROWEST = 50
 """Fewest columns to which texts are wrapped: a paragraph of shorter lines is not wrapped."""
-MARKER = re.compile(r"[ \t]*(?:[-*+•‣◦·\u2013\u2014][ \t]+|\(?[0-9]{1,3}[.)][ \t]+|\(?[A-Za-z]\)[ \t]+)\S")
-"""The start of a list item, such as `- `, `2. ` or `(a) `."""
-LONE_MARKER = re.compile(MARKER.pattern.removesuffix(r"\S").replace(r"[ \t]+", r"[ \t]*"))
+ITEM = r"(?:[-*+•‣◦·\u2013\u2014]|\(?[0-9]{1,3}[.)]|\(?[A-Za-z]\))"
+"""A list marker, such as `-`, `2.` or `(a)`."""
+LONE_MARKER, MARKER = re.compile(ITEM), re.compile(rf"[ \t]*{ITEM}[ \t]+\S")
+"""A marker alone, and the start of a list item."""
 SPEAKER = re.compile(r"(?:\[[^\]]{1,20}\][ \t]*)?(?:<[^>\s]{1,30}>|[^\s:]{1,30}:)[ \t]+\S")
 """The start of a line of a chat, such as `anna: ` or `[10:15] <bob> `."""
 LONG = 0.6
@@ -35,9 +36,9 @@ def divided_at_lines(paragraph: Paragraph) -> Iterator[Paragraph]:
         return
     start = 0
     for end in _ends(text):
-        yield from _stripped(text[start:end], offset + start)
+        yield from stripped(text[start:end], offset + start)
         start = end
-    yield from _stripped(text[start:], offset + start)
+    yield from stripped(text[start:], offset + start)
 
 
 def _ends(text: str) -> list[int]:
@@ -82,9 +83,3 @@ def with_markers(sentences: Iterable[TokenizedSentence]) -> Iterator[TokenizedSe
 def _goes_on(line: str, following: str) -> bool:
     """Whether the next line continues the sentence of a line, by their letters."""
     return following.lstrip()[:1].islower() and not line.endswith(tuple(FINAL))
-
-
-def _stripped(text: str, offset: int) -> Iterator[Paragraph]:
-    own = text.lstrip()
-    if own:
-        yield Paragraph(own.rstrip(), offset + len(text) - len(own))

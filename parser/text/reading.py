@@ -9,7 +9,7 @@ from itertools import chain, count
 from typing import Literal, NamedTuple
 
 from parser.text.line_breaks import divided_at_lines, with_markers
-from parser.text.tokenizer import Paragraph, TokenizedSentence, Tokenizer, as_sentence
+from parser.text.tokenizer import Paragraph, TokenizedSentence, Tokenizer, as_sentence, stripped
 from parser.text.treebank_text import divided_text, treebank_text
 from parser.treebank.conllu import LAST_SPACE
 from parser.treebank.sentence import Sentence
@@ -205,7 +205,5 @@ def _paragraphs(text: str, offset: int, separator: re.Pattern[str]) -> Iterator[
     """The paragraphs, or lines, of a text that begins after `offset` characters."""
     length, start = len(text), 0
     for end, next_start in chain((each.span() for each in separator.finditer(text)), [(length, length)]):
-        own = text[start:end].lstrip()
-        if own:
-            yield Paragraph(own.rstrip(), offset + end - len(own))
+        yield from stripped(text[start:end], offset + start)
         start = next_start

@@ -78,6 +78,13 @@ class Paragraph(NamedTuple):
     """Number of characters before the paragraph in the text."""
 
 
+def stripped(text: str, offset: int) -> Iterator[Paragraph]:
+    """The paragraph in a text that begins after `offset` characters; nothing if the text is blank."""
+    own = text.lstrip()
+    if own:
+        yield Paragraph(own.rstrip(), offset + len(text) - len(own))
+
+
 class Tokenizer(Protocol):
     """Finds the sentences and words of texts. Threads may share it."""
 

@@ -63,7 +63,10 @@ def learned_constraints(trees: Sequence[Sentence], dev: Sequence[Sentence]) -> L
 
 def learned_transducer(trees: Sequence[Sentence], name: str) -> Transducer:
     """name: of the file or files, for messages. Raises ValueError if the trees have no DEPS."""
-    learned = Transducer.learned([tree for tree in trees if any(_edges(tree, name))])
+    try:
+        learned = Transducer.learned(trees)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
     if learned is None:
         raise ValueError(f"{name}: no word has a value in DEPS")
     patterns, labels = len(learned.finder.labels), len(learned.augmenter.counts)
